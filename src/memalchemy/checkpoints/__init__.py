@@ -1,0 +1,248 @@
+"""`Checkpointer`: an agent's states over time, with history, branches, search and retention.
+
+This file saves, loads and deletes. The path of a save is in ``saving``, that of a load in
+``queries`` and ``chain``; ``looking``, ``branching`` and ``keeping`` hold the rest of the contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+from memalchemy.checkpoints import diffing, queries
+from memalchemy.checkpoints.branching import Branching
+from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, Tip
+from memalchemy.checkpoints.keeping import Keeping
+from memalchemy.checkpoints.looking import Looking
+from memalchemy.checkpoints.metadata import check_metadata
+from memalchemy.checkpoints.saving import Request, Saver, encode_off_loop, off_loop
+from memalchemy.checkpoints.scope import missing
+from memalchemy.codec import values
+from memalchemy.contracts import (
+    UNSET,
+    CheckpointerCapabilities,
+    Diff,
+    Retention,
+    Seconds,
+    Unset,
+    to_timedelta,
+)
+from memalchemy.database import Database, HostConnection
+from memalchemy.errors import Corrupt
+from memalchemy.events import operation
+from memalchemy.keys import check_id
+from memalchemy.log import delete_checkpoint, delete_thread
+from memalchemy.state import from_mapping, to_mapping
+
+
+class Checkpointer(Looking, Branching, Keeping):
+    """Keeps every state an agent saves, and gives any of them back.
+
+    A thread's checkpoints are ordered by the position they were saved at, never by a clock. Each
+    save is whole or absent. A plain save appends to the newest checkpoint and never conflicts.
+
+    Args:
+        db: where to keep them.
+        namespace: keeps several uses of one thread id apart; deleting a thread deletes them all.
+        state_type: what `load` builds: a pydantic model, or a class with ``from_checkpoint``;
+            without it, `load` returns the stored mapping.
+        index_text: make what each step adds findable with `search`.
+        retention: rules that every save keeps, without another round trip.
+        ttl: how long a thread lives after its last save, in seconds or as a timedelta.
+        max_chain_depth: saves between full snapshots, at most.
+        compression_level: zstd's, 1 to 19.
+
+    Every method takes ``connection=``, an `AsyncConnection` or `AsyncSession` of the host: the work
+    is then part of the host's transaction, sees its own writes, and is gone after a rollback.
+
+    Raises, from any method:
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+    """
+
+    capabilities = CheckpointerCapabilities(
+        search=True,
+        metadata_query=True,
+        vacuum=True,
+        branching=True,
+        ttl=True,
+        list_threads=True,
+        list_with_metadata=True,
+        persistent_checkpoint_ids=True,
+    )
+    deletes_single_checkpoints = True
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        namespace: Iterable[str] = (),
+        state_type: Any | None = None,
+        index_text: bool = True,
+        retention: Retention | None = None,
+        ttl: Seconds | None = None,
+        max_chain_depth: int = MAX_CHAIN_DEPTH,
+        compression_level: int = 3,
+    ) -> None:
+        if not 1 <= compression_level <= 19:
+            raise ValueError(f"compression_level is 1 to 19, not {compression_level}")
+        if max_chain_depth < 1:
+            raise ValueError(f"max_chain_depth is at least 1, not {max_chain_depth}")
+        super().__init__(db, namespace)
+        self._state_type = state_type
+        self._ttl = None if ttl is None else _positive(ttl)
+        self._compression_level = compression_level
+        self._max_chain_depth = max_chain_depth
+        self._saver = Saver(
+            db, self._cache, index_text, retention, max_chain_depth, compression_level
+        )
+
+    def __repr__(self) -> str:
+        return f"Checkpointer({self.db!r}, namespace={self.namespace!r})"
+
+    async def save(
+        self,
+        state: Any,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        parent_id: str | None = None,
+        expected_parent: str | Unset | None = UNSET,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> str:
+        """Save *state* as the newest checkpoint of the thread; return its id.
+
+        Args:
+            state: a mapping, a pydantic model, or an object with ``to_checkpoint()``; see
+                `memalchemy.codec.values` for the values it may hold.
+            thread_id: any text of up to 255 characters.
+            checkpoint_id: made up if not given. One that exists is replaced and becomes the
+                newest; what was built on its old state still loads.
+            metadata: small JSON, for `query_by_metadata` and listings.
+            parent_id: branch off this checkpoint instead of the newest.
+            expected_parent: raise `Conflict` unless this is the newest checkpoint (``None``:
+                unless there is none). The check and the save are one.
+            ttl: in place of the checkpointer's own.
+
+        Raises:
+            NotSerialisable, TooLarge: the state or metadata cannot be stored; nothing was written.
+            Conflict: *expected_parent* is not the newest.
+            ThreadDeleted: a parent was named and the thread has been deleted since.
+            NotFound: *parent_id* is not there.
+        """
+        log = self._log(thread_id)
+        checkpoint_id = check_id(checkpoint_id, "checkpoint_id") if checkpoint_id else uuid4().hex
+        for name, value in (("parent_id", parent_id), ("expected_parent", expected_parent)):
+            if isinstance(value, str):
+                check_id(value, name)
+        mapping, fallback = to_mapping(state)
+        life = self._ttl if ttl is None else _positive(ttl)
+        now = datetime.now(UTC)
+        request = Request(
+            log=log,
+            checkpoint_id=checkpoint_id,
+            state=mapping,
+            parts=await encode_off_loop(mapping, fallback),
+            metadata=check_metadata(metadata),
+            parent_id=parent_id,
+            expected_parent=expected_parent,
+            now=now,
+            expires_at=None if life is None else now + life,
+        )
+        with operation("checkpoint.save", **self._about(thread_id, checkpoint_id)) as event:
+            await self._saver.save(request, connection, event)
+        return checkpoint_id
+
+    async def load(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        connection: HostConnection | None = None,
+    ) -> Any:
+        """The state of a checkpoint, the newest without an id; ``None`` if there is none.
+
+        One round trip. Every call builds new objects.
+
+        Raises:
+            Corrupt: what is stored does not match its checksum.
+        """
+        log = self._log(thread_id)
+        now = datetime.now(UTC)
+        with operation("checkpoint.load", **self._about(thread_id, checkpoint_id)) as event:
+            tip = await self.db.read(
+                lambda: queries.chain(self.db.dialect, log, checkpoint_id, now),
+                connection=connection,
+                event=event,
+            )
+            if tip is None:
+                return None
+            event.payload_bytes = sum(len(link.payload) for link in tip.links)
+
+            def decode() -> tuple[Tip, dict[str, Any]]:
+                rebuilt = queries.decoded(tip)
+                return rebuilt, values.decode_state(rebuilt.parts())
+
+            try:
+                rebuilt, state = await off_loop(event.payload_bytes * 8, decode)
+            except Corrupt as error:
+                raise Corrupt(
+                    f"checkpoint {tip.checkpoint_id!r} of thread {thread_id!r}: {error}"
+                ) from error
+            event.checkpoint_id = tip.checkpoint_id
+            event.state_bytes = values.state_size(rebuilt.parts())
+            if checkpoint_id is None and connection is None:
+                self._cache.put(log, rebuilt)
+        return from_mapping(state, self._state_type)
+
+    async def delete(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Delete a checkpoint, or without an id the thread with all its logs; whether it was there.
+
+        A deleted checkpoint's state stays in the database, without a name, while others are stored
+        as differences from it; `rewrite` ends that.
+        """
+        log, d, now = self._log(thread_id), self.db.dialect, datetime.now(UTC)
+        with operation("checkpoint.delete", **self._about(thread_id, checkpoint_id)) as event:
+            if checkpoint_id is None:
+                self._cache.drop_thread(log.tenant, thread_id)
+                program = lambda: delete_thread(d, log, now)  # noqa: E731
+            else:
+                self._cache.drop(log)
+                program = lambda: delete_checkpoint(d, log, checkpoint_id, now)  # noqa: E731
+            return await self.db.write(program, connection=connection, event=event)
+
+    async def diff(
+        self, thread_id: str, a: str, b: str, *, connection: HostConnection | None = None
+    ) -> Diff:
+        """What changed from checkpoint *a* to *b*, as JSON pointers.
+
+        Raises:
+            NotFound: one of them is not there.
+        """
+        plain = Checkpointer(self.db, namespace=self.namespace)
+        states = []
+        for checkpoint_id in (a, b):
+            state = await plain.load(thread_id, checkpoint_id, connection=connection)
+            if state is None:
+                raise missing(thread_id, checkpoint_id)
+            states.append(state)
+        return diffing.diff(*states)
+
+    async def close(self) -> None:
+        """Nothing to do: connections are the database's. Part of the contract."""
+
+
+def _positive(ttl: Seconds) -> timedelta:
+    life = to_timedelta(ttl)
+    if life <= timedelta(0):
+        raise ValueError("ttl must be longer than zero")
+    return life

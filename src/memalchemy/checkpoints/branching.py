@@ -1,0 +1,83 @@
+"""Branching into threads of their own: fork up to a checkpoint, copy a whole thread."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from memalchemy.checkpoints import upkeep
+from memalchemy.checkpoints.scope import Scope, missing
+from memalchemy.database import HostConnection
+from memalchemy.dialects import Dialect
+from memalchemy.log import Log, copy_log
+from memalchemy.statements import Program
+
+
+class Branching(Scope):
+    """The copying part of `Checkpointer`."""
+
+    async def fork(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        new_thread_id: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> str:
+        """Copy a thread up to a checkpoint (the newest without an id) into a new thread.
+
+        Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given. The two share
+        nothing afterwards.
+
+        Raises:
+            NotFound: the checkpoint is not there.
+            Conflict: the new thread holds something already.
+            ValueError: the new thread is the old one.
+        """
+        info = await self._needed(thread_id, checkpoint_id, connection)
+        target = new_thread_id or f"{thread_id}-fork-{uuid4().hex[:8]}"
+        if target == thread_id:
+            raise ValueError("a fork needs a thread id of its own")
+        source, to, now = self._log(thread_id), self._log(target), datetime.now(UTC)
+        self._cache.drop(to)
+        copied = await self.db.write(
+            lambda: copy_log(
+                self.db.dialect, source, to, now, until=info.seq, head_id=info.checkpoint_id
+            ),
+            connection=connection,
+        )
+        if not copied:
+            raise missing(thread_id, info.checkpoint_id)
+        return target
+
+    async def copy_thread(
+        self,
+        source_thread_id: str,
+        dest_thread_id: str,
+        *,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
+
+        Raises:
+            Conflict: the target holds something already; nothing was changed.
+        """
+        source, target = self._log(source_thread_id), self._log(dest_thread_id)
+        if source == target:
+            raise ValueError("a thread cannot be copied onto itself")
+        now = datetime.now(UTC)
+        self._cache.drop_thread(target.tenant, dest_thread_id)
+        return await self.db.write(
+            lambda: _copy_thread(self.db.dialect, source, target, now), connection=connection
+        )
+
+
+def _copy_thread(d: Dialect, source: Log, target: Log, now: datetime) -> Program[bool]:
+    rows = yield upkeep.list_namespaces(d), source.binds()
+    copied = False
+    for row in rows:
+        if row.deleted_at is None:
+            from_ = source._replace(namespace=row.namespace)
+            to = target._replace(namespace=row.namespace)
+            copied = (yield from copy_log(d, from_, to, now)) or copied
+    return copied

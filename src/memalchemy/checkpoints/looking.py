@@ -1,0 +1,194 @@
+"""Looking at checkpoints: listings, metadata, text search. Reads only, and no payload."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+from sqlalchemy import Executable
+
+from memalchemy.checkpoints import queries
+from memalchemy.checkpoints.metadata import check_metadata, kind_of
+from memalchemy.checkpoints.scope import PAGE, Scope, check_limit
+from memalchemy.codec import text
+from memalchemy.contracts import CheckpointInfo
+from memalchemy.database import HostConnection
+from memalchemy.events import operation
+from memalchemy.keys import encode_id
+from memalchemy.search import search_checkpoints
+
+
+class Looking(Scope):
+    """The reading half of `Checkpointer`, but for states themselves."""
+
+    async def exists(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Whether the checkpoint is there; without an id, whether the thread has any."""
+        return await self._info(thread_id, checkpoint_id, connection) is not None
+
+    async def list_checkpoints(
+        self, thread_id: str, limit: int = 10, *, connection: HostConnection | None = None
+    ) -> list[str]:
+        """The ids of the thread's checkpoints, newest first, at most *limit*."""
+        infos = await self._page(self._log(thread_id), None, check_limit(limit), connection)
+        return [info.checkpoint_id for info in infos]
+
+    async def history(
+        self,
+        thread_id: str,
+        *,
+        limit: int | None = None,
+        before: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> AsyncIterator[CheckpointInfo]:
+        """The thread's checkpoints, newest first; those older than checkpoint *before*, if given.
+
+        Reads no payload, in pages of 500; a checkpoint deleted meanwhile may be missing.
+
+        Raises:
+            NotFound: *before* is not there.
+        """
+        log = self._log(thread_id)
+        left = None if limit is None else check_limit(limit)
+        at: int | None = None
+        if before is not None:
+            at = (await self._needed(thread_id, before, connection)).seq
+        while left is None or left > 0:
+            infos = await self._page(log, at, PAGE if left is None else min(left, PAGE), connection)
+            for info in infos:
+                yield info
+            if len(infos) < PAGE:
+                return
+            at = infos[-1].seq
+            left = None if left is None else left - len(infos)
+
+    async def get_metadata(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        connection: HostConnection | None = None,
+    ) -> dict[str, Any] | None:
+        """What is known of a checkpoint without its state, the newest without an id.
+
+        Keys: thread_id, checkpoint_id, parent_id, seq, metadata, created_at, raw_size, stored_size.
+        """
+        info = await self._info(thread_id, checkpoint_id, connection)
+        return None if info is None else info.as_dict()
+
+    async def query_by_metadata(
+        self, key: str, value: Any, limit: int = 100, *, connection: HostConnection | None = None
+    ) -> list[dict[str, Any]]:
+        """Checkpoints whose metadata has *value* under *key*, newest first, as `get_metadata`.
+
+        Numbers compare as numbers and booleans as booleans. Any key; answered by an index.
+        """
+        ((key, value),) = check_metadata({key: value}).items()
+        kind = kind_of(value)
+        d = self.db.dialect
+        statement = queries.list_by_metadata(d, kind=kind)
+        return await self._listed(statement, limit, connection, d.json_parameters(key, value, kind))
+
+    async def list_with_metadata(
+        self, limit: int = 100, *, connection: HostConnection | None = None
+    ) -> list[dict[str, Any]]:
+        """The newest checkpoints over all threads, as `get_metadata`, newest first."""
+        return await self._listed(queries.list_newest(self.db.dialect), limit, connection)
+
+    async def list_threads(
+        self, limit: int = 100, pattern: str = "*", *, connection: HostConnection | None = None
+    ) -> list[str]:
+        """The ids of threads with a checkpoint, most recently saved first.
+
+        *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``.
+        """
+        limit = check_limit(limit)
+        matches = re.compile(fnmatch.translate(pattern)).match
+        prefix = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+        binds: dict[str, Any] = {"k_tenant": self.db.tenant, "k_namespace": self._path}
+        if prefix:
+            binds |= {"p_low": prefix, "p_high": _after(prefix)}
+        found: list[str] = []
+        after = False
+        while len(found) < limit:
+            binds["p_limit"] = PAGE
+            statement = queries.list_heads(self.db.dialect, after=after, prefix=bool(prefix))
+            rows = await self._rows(statement, binds, connection)
+            found += [row.thread_id for row in rows if matches(row.thread_id)]
+            if len(rows) < PAGE:
+                break
+            after = True
+            binds |= {"p_updated_at": rows[-1].updated_at, "p_thread_id": rows[-1].thread_id}
+        return found[:limit]
+
+    async def search(
+        self, query: str, limit: int = 10, *, connection: HostConnection | None = None
+    ) -> list[dict[str, Any]]:
+        """Checkpoints whose step added words of *query*, best first.
+
+        As `get_metadata`, with ``score`` (0..1: the share of the query found, rare words counting
+        more) and ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words
+        are found, and nothing in *query* is an operator. A query without words finds nothing.
+        """
+        limit = check_limit(limit)
+        terms = text.query_terms(query)
+        if not terms or not limit:
+            return []
+        d = self.db.dialect
+        binds = {
+            "terms": d.text_terms(terms),
+            "tenant": encode_id(self.db.tenant),
+            "namespace": self._path,
+            "p_terms": len(terms),
+            "p_limit": limit,
+        }
+        with operation("checkpoint.search", tenant=self.db.tenant):
+            rows = await self._rows(search_checkpoints(d), binds, connection)
+        return [
+            queries.info(row).as_dict()
+            | {"score": float(row.score), "snippet": text.snippet(row.search_text, terms)}
+            for row in rows
+        ]
+
+    async def get_storage_stats(
+        self, thread_id: str, *, connection: HostConnection | None = None
+    ) -> dict[str, Any]:
+        """What a thread takes: total_checkpoints, total_size (bytes of every state whole),
+        compressed_size (bytes stored), compression_ratio, full_checkpoints, delta_checkpoints.
+        """
+        ((count, raw, stored, full),) = await self._rows(
+            queries.measure(self.db.dialect), self._log(thread_id).binds(), connection
+        )
+        return {
+            "total_checkpoints": count,
+            "total_size": int(raw),
+            "compressed_size": int(stored),
+            "compression_ratio": float(stored) / float(raw) if raw else 1.0,
+            "full_checkpoints": int(full),
+            "delta_checkpoints": count - int(full),
+        }
+
+    async def _listed(
+        self,
+        statement: Executable,
+        limit: int,
+        connection: HostConnection | None,
+        binds: dict[str, Any] | None = None,
+    ) -> list[dict[str, Any]]:
+        scope = {"k_tenant": self.db.tenant, "k_namespace": self._path}
+        values = scope | {"p_limit": check_limit(limit)} | (binds or {})
+        rows = await self._rows(statement, values, connection)
+        return [queries.info(row).as_dict() for row in rows]
+
+
+def _after(prefix: str) -> str:
+    """The least string, by code point, above every string that starts with *prefix*."""
+    last = max(i for i, c in enumerate(prefix) if c < "\U0010ffff") if prefix else -1
+    return prefix[:last] + chr(ord(prefix[last]) + 1)

@@ -1,0 +1,77 @@
+"""Metadata: small JSON that is filtered on. Checked before anything is sent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from memalchemy.codec.values import pointer
+from memalchemy.errors import NotSerialisable, TooLarge
+
+MAX_METADATA_BYTES = 32_000
+"""Metadata is filtered on and listed; what is larger belongs into the state."""
+
+
+def check_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A copy of *metadata* that every database stores and returns unchanged.
+
+    Raises:
+        NotSerialisable: not JSON (str keys; str, int, float, bool, None, list, dict), NaN or
+            infinity, U+0000 or a lone surrogate in a text: JSON columns refuse those.
+        TooLarge: over 32,000 bytes of JSON.
+    """
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, Mapping):
+        raise NotSerialisable("", f"is a {type(metadata).__name__}; metadata is a mapping")
+    checked: dict[str, Any] = _check(dict(metadata), "")
+    size = len(orjson.dumps(checked))
+    if size > MAX_METADATA_BYTES:
+        raise TooLarge("metadata", size, MAX_METADATA_BYTES)
+    return checked
+
+
+def kind_of(value: Any) -> str:
+    """The kind of JSON value, as the dialects' comparisons name it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return "number"
+    return "text" if isinstance(value, str) else "container"
+
+
+def _check(value: Any, path: str, depth: int = 0) -> Any:
+    if depth > 50:
+        raise NotSerialisable(path, "is nested over 50 levels deep")
+    if isinstance(value, str):
+        if "\x00" in value:
+            raise NotSerialisable(path, "holds U+0000, which JSON columns refuse")
+        if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
+            raise NotSerialisable(path, "holds a lone surrogate, which JSON columns refuse")
+        return str(value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise NotSerialisable(path, "is an integer of over 64 bits")
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise NotSerialisable(path, "is not a finite number")
+        return float(value)
+    if isinstance(value, Mapping):
+        checked = {}
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise NotSerialisable(path, f"has a key that is not a str: {type(key).__name__}")
+            step = pointer(path, key)
+            checked[_check(key, step)] = _check(item, step, depth + 1)
+        return checked
+    if isinstance(value, (list, tuple)):
+        return [_check(item, pointer(path, i), depth + 1) for i, item in enumerate(value)]
+    raise NotSerialisable(path, f"is a {type(value).__name__}, which metadata cannot hold")

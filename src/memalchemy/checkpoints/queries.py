@@ -1,0 +1,231 @@
+"""What a checkpointer reads: chains of states, and names without touching a payload."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    and_,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    select,
+)
+
+from memalchemy.checkpoints.chain import CODEC, Link, Tip, rebuild
+from memalchemy.contracts import CheckpointInfo
+from memalchemy.dialects import Dialect
+from memalchemy.errors import Corrupt
+from memalchemy.log.tables import (
+    CHECKPOINTS,
+    DELTAS,
+    THREADS,
+    Log,
+    live,
+    of_log,
+    same_log,
+    words,
+)
+from memalchemy.statements import Program, statement
+
+_LINK = ("seq", "base_seq", "depth", "since_bytes", "codec", "checksum", "payload")
+_INFO = (
+    "thread_id",
+    "checkpoint_id",
+    "parent_id",
+    "seq",
+    "meta",
+    "created_at",
+    "raw_size",
+    "stored_size",
+)
+_SCOPE = ("tenant", "namespace")
+
+
+def _in_scope(table: Any) -> ColumnElement[bool]:
+    """The rows of one tenant and namespace, over all threads."""
+    return and_(*(table.c[name] == bindparam(f"k_{name}") for name in _SCOPE))
+
+
+def _is_live() -> ColumnElement[bool]:
+    return select(literal_column("1")).where(same_log(THREADS, CHECKPOINTS), live()).exists()
+
+
+@statement(which=("latest", "named"))
+def read_chain(d: Dialect, which: str) -> Executable:
+    """A checkpoint's rows from its snapshot on, with the epoch of its log: one round trip.
+
+    The payload rides in the recursion: joined afterwards, PostgreSQL has planned it as a scan of
+    the whole log.
+    """
+    if which == "named":
+        start: ColumnElement[bool] = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
+    else:
+        newest = CHECKPOINTS.alias("newest")
+        start = CHECKPOINTS.c.seq == (
+            select(func.max(newest.c.seq))
+            .where(*(newest.c[name] == bindparam(f"k_{name}") for name in Log._fields))
+            .scalar_subquery()
+        )
+    first = (
+        select(
+            CHECKPOINTS.c.checkpoint_id,
+            THREADS.c.epoch.label("epoch"),
+            *(DELTAS.c[name] for name in _LINK),
+        )
+        .select_from(CHECKPOINTS)
+        .join(DELTAS, and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq))
+        .join(THREADS, same_log(THREADS, CHECKPOINTS))
+        .where(of_log(CHECKPOINTS), start, live())
+        .cte("chain", recursive=True)
+    )
+    base = DELTAS.alias("base")
+    chain = first.union_all(
+        select(first.c.checkpoint_id, first.c.epoch, *(base.c[name] for name in _LINK))
+        .select_from(first)
+        .join(base, base.c.seq == first.c.base_seq)
+        .where(*(base.c[name] == bindparam(f"k_{name}") for name in Log._fields))
+    )
+    return select(chain).order_by(chain.c.seq)
+
+
+def chain(d: Dialect, log: Log, checkpoint_id: str | None, now: datetime) -> Program[Tip | None]:
+    """A checkpoint (the newest, without an id) decoded and verified; ``None`` if there is none."""
+    which = "latest" if checkpoint_id is None else "named"
+    values = log.binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}
+    rows = yield read_chain(d, which=which), values
+    if not rows:
+        return None
+    links: list[Link] = []
+    expected: int | None = None
+    for row in reversed(rows):
+        if expected is not None and row.seq != expected:
+            raise Corrupt(f"a state that others build on is missing at position {expected}")
+        if row.codec != CODEC:
+            raise Corrupt(f"a stored state has the unknown codec {row.codec!r}")
+        links.append(Link(row.seq, row.depth, bytes(row.payload), row.checksum, None))
+        expected = row.base_seq
+    if expected is not None:
+        raise Corrupt(f"a state that others build on is missing at position {expected}")
+    newest = rows[-1]
+    return Tip(newest.checkpoint_id, newest.epoch, newest.since_bytes, tuple(reversed(links)))
+
+
+def decoded(tip: Tip) -> Tip:
+    """*tip* with its chain rebuilt and verified."""
+    return Tip(tip.checkpoint_id, tip.epoch, tip.since_bytes, rebuild(tip.links))
+
+
+def info(row: Any) -> CheckpointInfo:
+    """A row of the statements below as a record."""
+    values = dict(zip(_INFO, row, strict=False))
+    values["metadata"] = values.pop("meta")
+    return CheckpointInfo(**values)
+
+
+@statement(before=(True, False))
+def list_names(d: Dialect, before: bool) -> Executable:
+    """The checkpoints of a log, newest first, in pages."""
+    query = (
+        select(*(CHECKPOINTS.c[name] for name in _INFO))
+        .where(of_log(CHECKPOINTS), _is_live())
+        .order_by(CHECKPOINTS.c.seq.desc())
+        .limit(bindparam("p_limit"))
+    )
+    return query.where(CHECKPOINTS.c.seq < bindparam("p_before")) if before else query
+
+
+@statement()
+def read_name(d: Dialect) -> Executable:
+    """One checkpoint by its id."""
+    return select(*(CHECKPOINTS.c[name] for name in _INFO)).where(
+        of_log(CHECKPOINTS), CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id"), _is_live()
+    )
+
+
+@statement(after=(True, False), prefix=(True, False))
+def list_heads(d: Dialect, after: bool, prefix: bool) -> Executable:
+    """Threads with a checkpoint, most recently saved first, in pages."""
+    query = (
+        select(THREADS.c.thread_id, THREADS.c.updated_at)
+        .where(_in_scope(THREADS), live(), THREADS.c.head_id.is_not(None))
+        .order_by(THREADS.c.updated_at.desc(), THREADS.c.thread_id)
+        .limit(bindparam("p_limit"))
+    )
+    if prefix:
+        query = query.where(
+            THREADS.c.thread_id >= bindparam("p_low"), THREADS.c.thread_id < bindparam("p_high")
+        )
+    if after:
+        same = THREADS.c.updated_at == bindparam("p_updated_at")
+        query = query.where(
+            (THREADS.c.updated_at < bindparam("p_updated_at"))
+            | and_(same, THREADS.c.thread_id > bindparam("p_thread_id"))
+        )
+    return query
+
+
+@statement()
+def list_newest(d: Dialect) -> Executable:
+    """The newest checkpoints over all threads.
+
+    The newest N are all in the N threads saved last, so older threads' names are not read.
+    """
+    heads = (
+        select(*(THREADS.c[name] for name in Log._fields))
+        .where(_in_scope(THREADS), live(), THREADS.c.head_id.is_not(None))
+        .order_by(THREADS.c.updated_at.desc())
+        .limit(bindparam("p_limit"))
+        .subquery("heads")
+    )
+    return (
+        select(*(CHECKPOINTS.c[name] for name in _INFO))
+        .join(heads, same_log(CHECKPOINTS, heads))
+        .order_by(CHECKPOINTS.c.created_at.desc(), CHECKPOINTS.c.seq.desc())
+        .limit(bindparam("p_limit"))
+    )
+
+
+METADATA_KINDS = ("text", "number", "true", "false", "null", "container")
+
+
+@statement(kind=METADATA_KINDS)
+def list_by_metadata(d: Dialect, kind: str) -> Executable:
+    """Checkpoints whose metadata has a key with a value, newest first."""
+    return (
+        select(*(CHECKPOINTS.c[name] for name in _INFO))
+        .where(_in_scope(CHECKPOINTS), d.json_equals(CHECKPOINTS, kind), _is_live())
+        .order_by(CHECKPOINTS.c.created_at.desc(), CHECKPOINTS.c.seq.desc())
+        .limit(bindparam("p_limit"))
+    )
+
+
+@statement(kind=METADATA_KINDS)
+def threads_by_metadata(d: Dialect, kind: str) -> Executable:
+    """Threads, in any namespace, with a checkpoint whose metadata has a key with a value."""
+    return (
+        select(CHECKPOINTS.c.thread_id)
+        .where(CHECKPOINTS.c.tenant == bindparam("k_tenant"), d.json_equals(CHECKPOINTS, kind))
+        .distinct()
+    )
+
+
+@statement()
+def measure(d: Dialect) -> Executable:
+    """Sizes of a log's named checkpoints."""
+    snapshots = case((DELTAS.c.kind.in_(words("snapshot")), 1), else_=0)
+    return (
+        select(
+            func.count(),
+            func.coalesce(func.sum(CHECKPOINTS.c.raw_size), 0),
+            func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0),
+            func.coalesce(func.sum(snapshots), 0),
+        )
+        .select_from(CHECKPOINTS)
+        .join(DELTAS, and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq))
+        .where(of_log(CHECKPOINTS), _is_live())
+    )

@@ -1,0 +1,252 @@
+"""The path of a save: encode against what is cached, append, and look again if that was stale."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from memalchemy.checkpoints.cache import TipCache
+from memalchemy.checkpoints.chain import CODEC, Draft, Tip, encode
+from memalchemy.checkpoints.queries import chain, decoded
+from memalchemy.checkpoints.upkeep import retention_binds
+from memalchemy.codec import text, values
+from memalchemy.contracts import UNSET, Retention, Unset
+from memalchemy.database import Database, HostConnection
+from memalchemy.dialects import Dialect
+from memalchemy.errors import Conflict, NotFound, ThreadDeleted
+from memalchemy.events import Event
+from memalchemy.log import Head, Log, append, new_epoch, read_head, remove_log, sweep
+from memalchemy.statements import Program
+
+T = TypeVar("T")
+
+OFF_LOOP_BYTES = 512 * 1024
+"""States from here on are compressed and decoded in a thread, so that they do not stop the loop."""
+
+TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Everything a save was asked for, checked."""
+
+    log: Log
+    checkpoint_id: str
+    state: Mapping[str, Any]
+    parts: values.Parts
+    metadata: dict[str, Any]
+    parent_id: str | None
+    expected_parent: str | Unset | None
+    now: datetime
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Saver:
+    """Saves requests; the settings are the checkpointer's."""
+
+    db: Database
+    cache: TipCache
+    index_text: bool
+    retention: Retention | None
+    max_chain_depth: int
+    compression_level: int
+
+    async def save(
+        self, request: Request, connection: HostConnection | None, event: Event
+    ) -> None:
+        """Save, once and whole.
+
+        Raises:
+            Conflict: ``expected_parent`` is not the newest checkpoint.
+            ThreadDeleted: a parent was named, and the thread has been deleted since.
+            NotFound: ``parent_id`` is not a checkpoint of the thread.
+        """
+        for attempt in range(TRIES):
+            tip = await self._tip(request, connection, event, fresh=attempt > 0)
+            draft = await off_loop(
+                values.state_size(request.parts), lambda tip=tip: self._encode(request, tip)
+            )
+            position = await self.db.write(
+                lambda draft=draft: self._append(request, *draft),
+                connection=connection,
+                event=event,
+                single=self.db.dialect.single_statement_save,
+                repeatable=True,
+            )
+            if position is not None:
+                break
+            if await self._explain(request, connection, event):
+                return
+        else:
+            raise Conflict(
+                f"thread {request.log.thread_id!r} was deleted and saved by others {TRIES} times "
+                "while this save was tried; nothing was written"
+            )
+        state, _ = draft
+        event.payload_bytes, event.state_bytes = len(state.payload), state.raw_size
+        new = state.as_tip(request.checkpoint_id, position.seq, position.epoch)
+        if connection is None:
+            self.cache.put(request.log, new)
+        else:
+            self.db.on_commit(connection, lambda: self.cache.put(request.log, new))
+        if self.retention is not None and state.kind == "snapshot" and position.seq > 1:
+            # Names went with the save; the rows under them go here, once in many saves.
+            await self.db.write(
+                lambda: sweep(self.db.dialect, request.log), connection=connection, repeatable=True
+            )
+
+    async def _tip(
+        self, request: Request, connection: HostConnection | None, event: Event, *, fresh: bool
+    ) -> Tip | None:
+        """The checkpoint to encode against: the named parent, or the newest there is."""
+        cached = None if fresh else self.cache.get(request.log)
+        if cached is not None and request.parent_id in (None, cached.checkpoint_id):
+            event.cache_hit = True
+            return cached
+        event.cache_hit = False
+        read = await self.db.read(
+            lambda: chain(self.db.dialect, request.log, request.parent_id, request.now),
+            connection=connection,
+            event=event,
+        )
+        if read is not None:
+            size = sum(len(link.payload) for link in read.links)
+            return await off_loop(size * 8, lambda: decoded(read))
+        if request.parent_id is not None:
+            head = await self._head(request.log, connection, event)
+            if head is not None and head.deleted_at is not None:
+                raise ThreadDeleted(request.log.thread_id)
+            raise NotFound(
+                f"thread {request.log.thread_id!r} has no checkpoint {request.parent_id!r} to "
+                "branch from"
+            )
+        return None
+
+    def _encode(self, request: Request, tip: Tip | None) -> tuple[Draft, str | None]:
+        draft = encode(
+            request.parts,
+            tip,
+            level=self.compression_level,
+            max_depth=self.max_chain_depth,
+        )
+        if not self.index_text:
+            return draft, None
+        parent = None if tip is None else tip.parts()
+        added = text.added_strings(request.state, request.parts, parent)
+        return draft, text.search_text(added)
+
+    def _append(self, request: Request, draft: Draft, words: str | None) -> Program[Any]:
+        expected = (
+            "any"
+            if request.expected_parent is UNSET
+            else "none"
+            if request.expected_parent is None
+            else "head"
+        )
+        needs_thread = request.parent_id is not None or expected == "head"
+        first = "based" if draft.base_seq is not None else "advance" if needs_thread else "begin"
+        return append(
+            self.db.dialect,
+            self._row(request, draft, words),
+            first=first,
+            expected=expected,
+            retain=self.retention is not None,
+        )
+
+    def _row(self, request: Request, draft: Draft, words: str | None) -> dict[str, Any]:
+        row = request.log.binds() | {
+            "p_now": request.now,
+            "p_expires_at": request.expires_at,
+            "p_epoch": new_epoch() if draft.epoch is None else draft.epoch,
+            "p_checkpoint_id": request.checkpoint_id,
+            "p_parent_id": request.parent_id,
+            "p_expected": None if request.expected_parent is UNSET else request.expected_parent,
+            "p_run_id": None,
+            "p_meta": request.metadata,
+            "p_raw_size": draft.raw_size,
+            "p_stored_size": len(draft.payload),
+            "p_occurred_at": request.now,
+            "p_created_at": request.now,
+            "p_stored_at": request.now,
+            "p_kind": draft.kind,
+            "p_entry_key": None,
+            "p_parent_seq": None,
+            "p_base_seq": draft.base_seq,
+            "p_depth": draft.depth,
+            "p_since_bytes": draft.since_bytes,
+            "p_codec": CODEC,
+            "p_checksum": draft.checksum,
+            "p_label": None,
+            "p_sort_key": None,
+            "p_status": 0,
+            "p_search_text": words,
+            "p_payload": draft.payload,
+        }
+        if self.retention is not None:
+            row |= retention_binds(self.retention, request.now)
+        return row
+
+    async def _explain(
+        self, request: Request, connection: HostConnection | None, event: Event
+    ) -> bool:
+        """Why nothing was appended: raise what the caller must know, or make ready to try again.
+
+        True: it was appended after all, by an attempt whose answer was lost.
+        """
+        log, expected = request.log, request.expected_parent
+        self.cache.drop(log)
+        head = await self._head(log, connection, event)
+        knows_parent = request.parent_id is not None or not (expected is UNSET or expected is None)
+        if head is not None and head.deleted_at is not None:
+            if knows_parent:
+                raise ThreadDeleted(log.thread_id)
+            return False
+        if head is not None and head.is_expired(request.now):
+            await self.db.write(
+                lambda: remove_log(self.db.dialect, log), connection=connection, event=event
+            )
+            return False
+        newest = None if head is None else head.head_id
+        if expected is UNSET or newest == expected:
+            return False
+        if newest == request.checkpoint_id and event.details.get("repeated"):
+            return True
+        raise Conflict(
+            f"the newest checkpoint of thread {log.thread_id!r} is {newest!r}, not {expected!r}; "
+            "nothing was written. Load it, apply the change to it and save again.",
+            expected=expected,
+            current=newest,
+        )
+
+    async def _head(
+        self, log: Log, connection: HostConnection | None, event: Event
+    ) -> Head | None:
+        return await self.db.read(
+            lambda: _look(self.db.dialect, log), connection=connection, event=event
+        )
+
+
+def _look(d: Dialect, log: Log) -> Program[Head | None]:
+    rows = yield read_head(d), log.binds()
+    return Head(*rows[0]) if rows else None
+
+
+async def off_loop(size: int, work: Callable[[], T]) -> T:
+    """Do *work* on *size* bytes here, or in a thread where it would stop the loop for long."""
+    if size < OFF_LOOP_BYTES:
+        return work()
+    return await asyncio.to_thread(work)
+
+
+async def encode_off_loop(
+    state: Mapping[str, Any], fallback: values.Fallback | None
+) -> values.Parts:
+    """`values.encode_state`, its slow half in a thread where that would stop the loop for long."""
+    parts, left = values.encode_plain(state)
+    if left and values.is_heavy(state[key] for key in left):
+        return await asyncio.to_thread(values.encode_rest, state, parts, left, fallback)
+    return values.encode_rest(state, parts, left, fallback)

@@ -1,0 +1,106 @@
+"""What a checkpointer works on, one namespace of one tenant, and the reads that several rooms need."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Executable
+
+from memalchemy.checkpoints import queries, upkeep
+from memalchemy.checkpoints.cache import TipCache
+from memalchemy.contracts import CheckpointInfo
+from memalchemy.database import Database, HostConnection
+from memalchemy.errors import NotFound
+from memalchemy.keys import check_id, encode_namespace
+from memalchemy.log import Log
+from memalchemy.statements import Answer, Program
+
+PAGE = 500
+
+
+class Scope:
+    """One namespace of one tenant of a database."""
+
+    def __init__(self, db: Database, namespace: Iterable[str]) -> None:
+        self.db = db
+        self.namespace = tuple(namespace)
+        self._path = encode_namespace(self.namespace)
+        self._cache = TipCache.of(db)
+
+    def _log(self, thread_id: str) -> Log:
+        return Log(self.db.tenant, check_id(thread_id, "thread_id"), self._path)
+
+    def _about(self, thread_id: str, checkpoint_id: str | None) -> dict[str, Any]:
+        return {
+            "tenant": self.db.tenant,
+            "thread_id": thread_id,
+            "checkpoint_id": checkpoint_id,
+        }
+
+    async def _rows(
+        self, statement: Executable, binds: Mapping[str, Any], connection: HostConnection | None
+    ) -> Answer:
+        now = datetime.now(UTC)
+
+        def program() -> Program[Answer]:
+            return (yield statement, {**binds, "p_now": now})
+
+        return await self.db.read(program, connection=connection)
+
+    async def _page(
+        self, log: Log, before: int | None, limit: int, connection: HostConnection | None
+    ) -> list[CheckpointInfo]:
+        """Checkpoints below position *before*, newest first."""
+        statement = queries.list_names(self.db.dialect, before=before is not None)
+        binds = log.binds() | {"p_limit": limit, "p_before": before}
+        return [queries.info(row) for row in await self._rows(statement, binds, connection)]
+
+    async def _info(
+        self, thread_id: str, checkpoint_id: str | None, connection: HostConnection | None
+    ) -> CheckpointInfo | None:
+        log = self._log(thread_id)
+        if checkpoint_id is None:
+            infos = await self._page(log, None, 1, connection)
+            return infos[0] if infos else None
+        binds = log.binds() | {"p_checkpoint_id": checkpoint_id}
+        rows = await self._rows(queries.read_name(self.db.dialect), binds, connection)
+        return queries.info(rows[0]) if rows else None
+
+    async def _needed(
+        self, thread_id: str, checkpoint_id: str | None, connection: HostConnection | None
+    ) -> CheckpointInfo:
+        info = await self._info(thread_id, checkpoint_id, connection)
+        if info is None:
+            raise missing(thread_id, checkpoint_id)
+        return info
+
+    async def _logs(self, connection: HostConnection | None) -> AsyncIterator[Log]:
+        """Every live log of the scope, in the order of their thread ids."""
+        binds: dict[str, Any] = {"k_tenant": self.db.tenant, "k_namespace": self._path}
+        after = False
+        while True:
+            statement = upkeep.list_logs(self.db.dialect, after=after)
+            rows = await self._rows(statement, binds | {"p_limit": PAGE}, connection)
+            for row in rows:
+                yield self._log(row.thread_id)
+            if len(rows) < PAGE:
+                return
+            after = True
+            binds["p_thread_id"] = rows[-1].thread_id
+
+
+def missing(thread_id: str, checkpoint_id: str | None) -> NotFound:
+    """The error for a checkpoint that an operation needs."""
+    what = "any checkpoint" if checkpoint_id is None else f"checkpoint {checkpoint_id!r}"
+    return NotFound(f"thread {thread_id!r} does not have {what}")
+
+
+def check_limit(limit: int) -> int:
+    """A number of results to return: a whole number, zero for none."""
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise TypeError(f"limit is a whole number, not {type(limit).__name__}")
+    if limit < 0:
+        raise ValueError(f"limit must not be negative: {limit}")
+    return limit

@@ -1,0 +1,233 @@
+"""Keeping a checkpointer's rows in order: pruning, vacuum, expiry, rewriting, erasing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Executable, and_, bindparam, delete, or_, select, update
+
+from memalchemy.checkpoints.chain import CODEC, Tip, encode
+from memalchemy.checkpoints.queries import chain, decoded
+from memalchemy.contracts import Retention, to_timedelta
+from memalchemy.dialects import Dialect
+from memalchemy.log import Log, remove_log, sweep_locked
+from memalchemy.log.removing import lock_log
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, binds, live, of_log, of_thread
+from memalchemy.schema import EmbeddingRow, StoreItemRow
+from memalchemy.statements import Program, statement
+
+TOMBSTONE_LIFE = timedelta(hours=24)
+BATCH = 100
+
+_NEVER = 2**62
+_END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+def retention_binds(retention: Retention, now: datetime) -> dict[str, Any]:
+    """The binds of `beyond_retention`; a rule that is not given lets everything go."""
+    age = retention.older_than
+    return {
+        "p_keep": (retention.keep_last or 1) - 1,
+        "p_every": retention.keep_every or _NEVER,
+        "p_cutoff": _END_OF_TIME if age is None else now - to_timedelta(age),
+    }
+
+
+@statement(after=(True, False))
+def list_logs(d: Dialect, after: bool) -> Executable:
+    """The live logs of a tenant's namespace, in the order of their ids, in pages."""
+    query = (
+        select(THREADS.c.thread_id)
+        .where(
+            THREADS.c.tenant == bindparam("k_tenant"),
+            THREADS.c.namespace == bindparam("k_namespace"),
+            live(),
+        )
+        .order_by(THREADS.c.thread_id)
+        .limit(bindparam("p_limit"))
+    )
+    return query.where(THREADS.c.thread_id > bindparam("p_thread_id")) if after else query
+
+
+@statement()
+def list_stale(d: Dialect) -> Executable:
+    """Logs to remove for good: idle since ``p_cutoff``, expired, or tombstones past their day."""
+    return (
+        select(THREADS.c.thread_id)
+        .where(
+            THREADS.c.tenant == bindparam("k_tenant"),
+            THREADS.c.namespace == bindparam("k_namespace"),
+            or_(
+                and_(THREADS.c.deleted_at.is_(None), THREADS.c.updated_at < bindparam("p_cutoff")),
+                THREADS.c.expires_at <= bindparam("p_now"),
+                THREADS.c.deleted_at < bindparam("p_buried"),
+            ),
+        )
+        .order_by(THREADS.c.thread_id)
+        .limit(bindparam("p_limit"))
+    )
+
+
+def remove_stale(
+    d: Dialect, tenant: str, namespace: str, *, cutoff: datetime, now: datetime
+) -> Program[tuple[int, int]]:
+    """Remove one batch of stale logs: how many logs, and how many checkpoints they had."""
+    rows = yield (
+        list_stale(d),
+        {
+            "k_tenant": tenant,
+            "k_namespace": namespace,
+            "p_cutoff": cutoff,
+            "p_now": now,
+            "p_buried": now - TOMBSTONE_LIFE,
+            "p_limit": BATCH,
+        },
+    )
+    checkpoints = 0
+    for row in rows:
+        log = Log(tenant, row.thread_id, namespace)
+        locked = yield lock_stale(d), log.binds() | {"p_cutoff": cutoff, "p_now": now}
+        if locked:
+            checkpoints += yield from remove_log(d, log)
+    return len(rows), checkpoints
+
+
+@statement()
+def lock_stale(d: Dialect) -> Executable:
+    """Lock a log if it is still as stale as it looked."""
+    stale = or_(
+        THREADS.c.deleted_at.is_not(None),
+        THREADS.c.updated_at < bindparam("p_cutoff"),
+        THREADS.c.expires_at <= bindparam("p_now"),
+    )
+    return d.lock(THREADS, and_(of_log(THREADS), stale), [THREADS.c.thread_id])
+
+
+# --- Rewriting -----------------------------------------------------------------------------------
+
+
+@statement()
+def list_in_order(d: Dialect) -> Executable:
+    """Every checkpoint of a log, oldest first."""
+    return (
+        select(CHECKPOINTS.c.checkpoint_id, CHECKPOINTS.c.seq)
+        .where(of_log(CHECKPOINTS))
+        .order_by(CHECKPOINTS.c.seq)
+    )
+
+
+_REWRITTEN = ("kind", "base_seq", "depth", "since_bytes", "codec", "checksum", "payload")
+
+
+@statement()
+def rewrite_delta(d: Dialect) -> Executable:
+    """Store the same state of the same position in another encoding."""
+    return (
+        update(DELTAS)
+        .where(of_log(DELTAS), DELTAS.c.seq == bindparam("p_seq"))
+        .values(binds(DELTAS, _REWRITTEN))
+    )
+
+
+@statement()
+def rewrite_size(d: Dialect) -> Executable:
+    """What a rewritten checkpoint takes now."""
+    return (
+        update(CHECKPOINTS)
+        .where(of_log(CHECKPOINTS), CHECKPOINTS.c.seq == bindparam("p_seq"))
+        .values(binds(CHECKPOINTS, ["stored_size"]))
+    )
+
+
+def rewrite_log(
+    d: Dialect, log: Log, now: datetime, *, level: int, max_depth: int
+) -> Program[int]:
+    """Encode every checkpoint anew on checkpoints that still have a name; drop all other states.
+
+    Rows change in place and in order: a row that is not rewritten yet builds on the state of its
+    base, which stays the same, not on its bytes. Returns how many states were dropped.
+    """
+    yield lock_log(d), log.binds()
+    names = yield list_in_order(d), log.binds()
+    tip: Tip | None = None
+    for name in names:
+        read = yield from chain(d, log, name.checkpoint_id, now)
+        if read is None:
+            return 0  # the log expired meanwhile
+        draft = encode(decoded(read).parts(), tip, level=level, max_depth=max_depth)
+        values = log.binds() | {
+            "p_seq": name.seq,
+            "p_kind": draft.kind,
+            "p_base_seq": draft.base_seq,
+            "p_depth": draft.depth,
+            "p_since_bytes": draft.since_bytes,
+            "p_codec": CODEC,
+            "p_checksum": draft.checksum,
+            "p_payload": draft.payload,
+        }
+        yield rewrite_delta(d), values
+        yield rewrite_size(d), log.binds() | {"p_seq": name.seq, "p_stored_size": len(draft.payload)}
+        tip = draft.as_tip(name.checkpoint_id, name.seq, 0)
+    return (yield from sweep_locked(d, log, renamed=True, rewritten=True))
+
+
+# --- Erasing -------------------------------------------------------------------------------------
+
+
+@statement()
+def list_threads(d: Dialect) -> Executable:
+    """Every thread of a tenant, tombstones included."""
+    return (
+        select(THREADS.c.thread_id)
+        .where(THREADS.c.tenant == bindparam("k_tenant"))
+        .distinct()
+        .order_by(THREADS.c.thread_id)
+    )
+
+
+@statement()
+def list_namespaces(d: Dialect) -> Executable:
+    """The logs of a thread, tombstones included."""
+    return (
+        select(THREADS.c.namespace, THREADS.c.deleted_at)
+        .where(of_thread(THREADS))
+        .order_by(THREADS.c.namespace)
+    )
+
+
+_ERASABLE = {
+    "embeddings": EmbeddingRow.__table__,
+    "store_items": StoreItemRow.__table__,
+    "deltas": DELTAS,
+    "checkpoints": CHECKPOINTS,
+    "threads": THREADS,
+}
+
+
+@statement(table=tuple(_ERASABLE))
+def erase_tenant(d: Dialect, table: str) -> Executable:
+    """Delete every row of a tenant."""
+    target: Any = _ERASABLE[table]
+    return delete(target).where(target.c.tenant == bindparam("k_tenant"))
+
+
+def erase_thread(d: Dialect, tenant: str, thread_id: str) -> Program[int]:
+    """Remove all logs of a thread for good, tombstones too: an id can be personal."""
+    rows = yield list_namespaces(d), {"k_tenant": tenant, "k_thread_id": thread_id}
+    erased = 0
+    for row in rows:
+        erased += yield from remove_log(d, Log(tenant, thread_id, row.namespace))
+    return erased
+
+
+def erase_everything(d: Dialect, tenant: str) -> Program[int]:
+    """Remove every row of a tenant; how many checkpoints and items it had."""
+    erased = 0
+    for table in _ERASABLE:
+        gone = yield erase_tenant(d, table=table), {"k_tenant": tenant}
+        if table in ("checkpoints", "store_items"):
+            erased += gone.count
+    return erased
+
+

@@ -1,0 +1,1 @@
+"""Pure bytes, no I/O: values, deltas, checksums, and the text that search indexes."""

@@ -1,0 +1,177 @@
+"""Text for search: what a step added, and one tokeniser for every database.
+
+`search_text` is what is stored and indexed: tokens joined by spaces. Punctuation is gone, accents
+are folded, Chinese, Japanese and Korean characters stand alone, so FTS5, tsvector and Oracle Text
+see the same words and agree about what matches.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import orjson
+
+from memalchemy.codec.deltas import cut
+from memalchemy.codec.values import TAGGED, Parts
+
+MAX_TEXT = 200_000
+"""Characters of search text per checkpoint: a tsvector over 1 MB makes PostgreSQL refuse the row."""
+
+MAX_TOKEN = 100
+"""Longer runs are encodings and hashes, which nobody searches for."""
+
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
+_TOKEN = re.compile(f"[{_CJK}]|[^\\W_{_CJK}]+")
+_ASCII_TOKEN = re.compile("[A-Za-z0-9]+")
+_CJK_CHARACTER = re.compile(f"[{_CJK}]")
+_VOICING_MARKS = "\u3099\u309a"
+
+
+def search_text(strings: Iterable[str]) -> str | None:
+    """The text to index for *strings*; ``None`` if there is none."""
+    words: list[str] = []
+    room = MAX_TEXT
+    for text in strings:
+        for token in tokens(text):
+            room -= len(token) + 1
+            if room < 0:
+                return " ".join(words)
+            words.append(token)
+    return " ".join(words) or None
+
+
+def tokens(text: str) -> Iterator[str]:
+    """The tokens of *text*, in order: words, numbers, and single CJK characters."""
+    if text.isascii():
+        for match in _ASCII_TOKEN.finditer(text):
+            if len(match[0]) <= MAX_TOKEN:
+                yield match[0]
+        return
+    for match in _TOKEN.finditer(_fold(text)):
+        token = match[0]
+        if len(token) <= MAX_TOKEN:
+            yield token if token.isascii() else token.casefold()
+
+
+def query_terms(query: str, limit: int = 32) -> list[list[str]]:
+    """A user's query as terms, each a phrase of tokens; most are one token long.
+
+    Neighbouring CJK characters form one phrase, as they form one word. No character of the query is
+    an operator. At most *limit* distinct terms.
+    """
+    terms: dict[tuple[str, ...], None] = {}
+    for word in query.split():
+        phrase: list[str] = []
+        for token in tokens(word):
+            if is_cjk(token):
+                phrase.append(token)
+                continue
+            if phrase:
+                terms[tuple(phrase)] = None
+                phrase = []
+            terms[(token.lower(),)] = None
+        if phrase:
+            terms[tuple(phrase)] = None
+        if len(terms) >= limit:
+            break
+    return [list(term) for term in list(terms)[:limit]]
+
+
+def is_cjk(token: str) -> bool:
+    """Whether *token* is a single Chinese, Japanese or Korean character."""
+    return len(token) == 1 and _CJK_CHARACTER.match(token) is not None
+
+
+def snippet(text: str, terms: Iterable[list[str]], width: int = 24) -> str:
+    """About *width* tokens of *text* round the first that belongs to one of *terms*."""
+    wanted = {token for term in terms for token in term}
+    words = text.split(" ")
+    hit = next((i for i, word in enumerate(words) if word.lower() in wanted), 0)
+    first = max(0, hit - width // 3)
+    shown = words[first : first + width]
+    out = ["…"] if first else []
+    for i, word in enumerate(shown):
+        if i and not (is_cjk(word) and is_cjk(shown[i - 1])):
+            out.append(" ")
+        out.append(word)
+    if first + width < len(words):
+        out.append("…")
+    return "".join(out)
+
+
+def added_strings(state: dict[str, Any], new: Parts, parent: Parts | None) -> Iterator[str]:
+    """The strings that *new* has and *parent* had not; all of them without a parent.
+
+    *state* is what *new* encodes. Cost is by what changed, not by the size of the state, where
+    states grow at the end, as histories do.
+    """
+    for key, encoded in new.items():
+        old = None if parent is None else parent.get(key)
+        if old is encoded or old == encoded:
+            continue
+        value = state[key]
+        offset = 0
+        if encoded[:1] == TAGGED:
+            value, offset = orjson.loads(encoded[1:]), 1
+        if old is None:
+            yield from _strings(value)
+            continue
+        prefix, suffix = cut(old, encoded)
+        low, high = prefix, len(encoded) - suffix
+        if low < high:
+            yield from _descend(value, encoded, offset, len(encoded), low, high)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if type(value) is str:
+        yield value
+    elif type(value) is list:
+        for item in value:
+            yield from _strings(item)
+    elif type(value) is dict:
+        for item in value.values():
+            yield from _strings(item)
+
+
+def _descend(
+    value: Any, encoded: bytes, start: int, end: int, low: int, high: int
+) -> Iterator[str]:
+    """The strings of *value*, encoded at ``[start, end)``, that touch ``[low, high)``."""
+    if low <= start and end <= high:
+        yield from _strings(value)
+    elif type(value) is str:
+        yield _string_part(encoded, max(start + 1, low), min(end - 1, high), start + 1)
+    elif type(value) in (list, dict):
+        named = type(value) is dict
+        found: list[tuple[Any, int, int]] = []
+        at = end - 1
+        for item in reversed(value.items() if named else value):
+            name, child = item if named else (None, item)
+            first = at - len(orjson.dumps(child))
+            if first < high and low < at:
+                found.append((child, first, at))
+            at = first - 1 - (len(orjson.dumps(name)) + 1 if named else 0)
+            if at <= low:
+                break
+        for child, first, last in reversed(found):
+            yield from _descend(child, encoded, first, last, low, high)
+
+
+def _string_part(encoded: bytes, low: int, high: int, floor: int) -> str:
+    """The words of a JSON string's text that lie in ``[low, high)``, the first one whole."""
+    window = encoded[max(floor, low - MAX_TOKEN) : low]
+    low -= len(window) - (window.rfind(b" ") + 1)
+    text = encoded[low:high].decode("utf-8", "ignore")
+    return re.sub(r"\\(?:u[0-9a-fA-F]{4}|.)", " ", text)
+
+
+def _fold(text: str) -> str:
+    """Compatibility forms folded, accents dropped; Hangul and voiced kana stay whole."""
+    decomposed = unicodedata.normalize("NFKD", text)
+    kept = "".join(
+        c for c in decomposed if unicodedata.category(c) != "Mn" or c in _VOICING_MARKS
+    )
+    return unicodedata.normalize("NFC", kept)

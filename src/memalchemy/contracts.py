@@ -1,0 +1,140 @@
+"""The vocabulary: frozen records, capabilities, and the contract a checkpointer keeps.
+
+Pure: no SQL, no I/O. A guarantee that stands here has a test in the behavioural suite.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
+
+StateT = TypeVar("StateT")
+
+
+class Unset(enum.Enum):
+    """The type of `UNSET`."""
+
+    UNSET = "UNSET"
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = Unset.UNSET
+"""An argument that was not given, where ``None`` means something."""
+
+Seconds = float | int | timedelta
+"""A duration: seconds, or a `timedelta`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointInfo:
+    """What is known of a checkpoint without reading its state.
+
+    ``seq`` is its position in the thread's log: order comes from it, never from a clock.
+    ``parent_id`` is the checkpoint that its state was derived from (it may be deleted by now).
+    ``raw_size`` is the encoded state in bytes, ``stored_size`` what this step takes in the
+    database. ``created_at`` is aware UTC.
+    """
+
+    thread_id: str
+    checkpoint_id: str
+    parent_id: str | None
+    seq: int
+    metadata: dict[str, Any]
+    created_at: datetime
+    raw_size: int
+    stored_size: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same fields as a dict, the one shape that metadata queries return."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """What differs between two states. Keys are JSON pointers (RFC 6901).
+
+    A pointer is in exactly one of the three. ``changed`` maps to ``(value in a, value in b)``.
+    """
+
+    added: dict[str, Any] = field(default_factory=dict)
+    removed: dict[str, Any] = field(default_factory=dict)
+    changed: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How many checkpoints a thread keeps. The newest always stays.
+
+    A checkpoint goes when every rule that is given lets it go: it is not among the newest
+    ``keep_last``, its ``seq`` is not a multiple of ``keep_every``, and it is older than
+    ``older_than``.
+    """
+
+    keep_last: int | None = None
+    keep_every: int | None = None
+    older_than: Seconds | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("keep_last", "keep_every"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
+        if self.older_than is not None and to_timedelta(self.older_than) <= timedelta(0):
+            raise ValueError("older_than must be longer than zero")
+        if self.keep_last is None and self.keep_every is None and self.older_than is None:
+            raise ValueError("give at least one of keep_last, keep_every, older_than")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointerCapabilities:
+    """What a checkpointer can do. `memalchemy.Checkpointer` has them all, on every database."""
+
+    search: bool = False
+    metadata_query: bool = False
+    vacuum: bool = False
+    branching: bool = False
+    ttl: bool = False
+    list_threads: bool = False
+    list_with_metadata: bool = False
+    persistent_checkpoint_ids: bool = False
+
+
+@runtime_checkable
+class CheckpointerProtocol(Protocol):
+    """The part of a checkpointer that agent runtimes call. Argument names are contract."""
+
+    @property
+    def capabilities(self) -> CheckpointerCapabilities: ...
+
+    async def save(
+        self,
+        state: Any,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> str: ...
+
+    async def load(self, thread_id: str, checkpoint_id: str | None = None) -> Any: ...
+
+    async def list_checkpoints(self, thread_id: str, limit: int = 10) -> list[str]: ...
+
+    def history(
+        self, thread_id: str, *, limit: int | None = None, before: str | None = None
+    ) -> AsyncIterator[CheckpointInfo]: ...
+
+
+def to_timedelta(duration: Seconds) -> timedelta:
+    """Read a duration given as seconds or as a `timedelta`."""
+    if isinstance(duration, timedelta):
+        return duration
+    if isinstance(duration, bool) or not isinstance(duration, (int, float)):
+        raise TypeError(f"a duration is seconds or a timedelta, not {type(duration).__name__}")
+    return timedelta(seconds=duration)

@@ -1,0 +1,181 @@
+"""SQLite in this process: a writer thread, reader threads, and transactions that borrow the writer."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+import aiosqlite
+from sqlalchemy import Connection, create_engine, event
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy.pool import NullPool, StaticPool
+
+from memalchemy.database.writer import Writer
+from memalchemy.dialects.sqlite import prepare
+from memalchemy.errors import MemalchemyError
+
+T = TypeVar("T")
+
+READERS = 4
+
+_borrowed: ContextVar[frozenset[int]] = ContextVar("memalchemy_borrowed", default=frozenset())
+
+
+class _Shared(sqlite3.Connection):
+    """A database in memory is its connection: closing a borrowed one must not end it."""
+
+    def close(self) -> None:
+        return None
+
+    def close_for_good(self) -> None:
+        super().close()
+
+
+class Embedded:
+    """One SQLite database, opened lazily; ``path=None`` is a database in memory."""
+
+    def __init__(self, path: str | None, synchronous: str) -> None:
+        self._path = path
+        self._synchronous = synchronous
+        self._memory: _Shared | None = None
+        self._readers: ThreadPoolExecutor | None = None
+        self._reading = threading.local()
+        self._read_connections: list[Connection] = []
+        self._lock = threading.Lock()
+        self.writer = Writer(self._connect_writer)
+
+    async def write(self, job: Callable[[Connection], T]) -> T:
+        """Run *job* in a transaction of the writer.
+
+        A cancelled caller leaves a job that is either done or never starts.
+        """
+        if id(self) in _borrowed.get():
+            raise MemalchemyError(
+                "an open transaction of this task holds the database's only writer: pass it, "
+                "connection=tx"
+            )
+        return await asyncio.wrap_future(self.writer.submit(job))
+
+    async def read(self, job: Callable[[Connection], T]) -> T:
+        """Run *job* on a connection of its own; it sees the last commit."""
+        if self._path is None:
+            return await self.write(job)
+        return await asyncio.wrap_future(self._executor().submit(self._read, job))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction on an `AsyncConnection`; other writers of this process wait meanwhile."""
+        lease = self.writer.lease()
+        try:
+            await asyncio.wrap_future(lease.granted)
+            token = _borrowed.set(_borrowed.get() | {id(self)})
+            try:
+                async with self._borrowable() as connection:
+                    yield connection
+            finally:
+                _borrowed.reset(token)
+        finally:
+            lease.give_back()
+
+    def close(self) -> None:
+        """Finish queued writes and close every connection."""
+        self.writer.close()
+        with self._lock:
+            readers, self._readers = self._readers, None
+            connections, self._read_connections = self._read_connections, []
+            memory, self._memory = self._memory, None
+            self._reading = threading.local()
+        if readers is not None:
+            readers.shutdown(wait=True)
+        for connection in connections:
+            connection.close()
+            connection.engine.dispose()
+        if memory is not None:
+            memory.close_for_good()
+
+    def _connect_writer(self) -> Connection:
+        connect = self._open_memory if self._path is None else self._open_file
+        return _engine(connect).connect()
+
+    def _open_memory(self) -> sqlite3.Connection:
+        self._memory = sqlite3.connect(
+            ":memory:", factory=_Shared, isolation_level=None, check_same_thread=False
+        )
+        self._memory.execute("PRAGMA foreign_keys = ON")
+        return self._memory
+
+    def _open_file(self, *, read_only: bool = False) -> sqlite3.Connection:
+        # Switching to WAL needs the file alone for a moment, and SQLite does not wait for that.
+        deadline = time.monotonic() + 30
+        while True:
+            connection = sqlite3.connect(
+                self._path or ":memory:", isolation_level=None, check_same_thread=False
+            )
+            try:
+                prepare(connection, synchronous=self._synchronous, read_only=read_only)
+            except sqlite3.OperationalError as error:
+                connection.close()
+                busy = (error.sqlite_errorcode & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+                if not busy or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            else:
+                return connection
+
+    def _executor(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._readers is None:
+                self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="memalchemy-reader")
+            return self._readers
+
+    def _read(self, job: Callable[[Connection], T]) -> T:
+        connection: Connection | None = getattr(self._reading, "connection", None)
+        if connection is None:
+            connection = _engine(lambda: self._open_file(read_only=True)).connect()
+            self._reading.connection = connection
+            with self._lock:
+                self._read_connections.append(connection)
+        return job(connection)
+
+    @asynccontextmanager
+    async def _borrowable(self) -> AsyncIterator[AsyncConnection]:
+        memory = self._memory
+
+        def open_() -> sqlite3.Connection:
+            return self._open_file() if memory is None else memory
+
+        async def create(*args: Any, **kw: Any) -> aiosqlite.Connection:
+            return await aiosqlite.Connection(open_, iter_chunk_size=64)
+
+        engine = create_async_engine(
+            "sqlite+aiosqlite://", poolclass=NullPool, async_creator=create, hide_parameters=True
+        )
+        event.listen(engine.sync_engine, "begin", _begin_immediate)
+        try:
+            async with engine.connect() as connection, connection.begin():
+                yield connection
+        finally:
+            await engine.dispose()
+
+
+def _begin_immediate(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _engine(connect: Callable[[], sqlite3.Connection]) -> Any:
+    return create_engine(
+        "sqlite://",
+        creator=connect,
+        poolclass=StaticPool,
+        isolation_level="AUTOCOMMIT",
+        hide_parameters=True,
+    )
+
+

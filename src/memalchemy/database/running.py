@@ -1,0 +1,117 @@
+"""Driving a program on a connection, and the one place where driver errors become ours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from memalchemy import migrate
+from memalchemy.dialects import Dialect, Failure
+from memalchemy.dialects.base import original
+from memalchemy.errors import (
+    AuthenticationFailed,
+    Corrupt,
+    DatabaseUnreachable,
+    MemalchemyError,
+    SchemaOutdated,
+    StatementFailed,
+    UniqueViolation,
+)
+from memalchemy.events import Event
+from memalchemy.statements import Answer, Program
+
+T = TypeVar("T")
+
+DRIVER_ERRORS = (DBAPIError, SQLAlchemyError, OSError, asyncio.TimeoutError)
+
+
+class Lost(DatabaseUnreachable):
+    """The connection went away; `sent` says whether a statement of this run had been sent."""
+
+
+class RolledBack(StatementFailed):
+    """The database undid the transaction (deadlock, serialisation); repeating it is safe."""
+
+
+def drive(
+    connection: Connection,
+    program: Program[T],
+    translate: Callable[[BaseException], BaseException],
+    options: dict[str, Any],
+    event: Event | None = None,
+) -> T:
+    """Run *program* to its end. A statement's failure is thrown into it as our own error."""
+    try:
+        statement, parameters = next(program)
+        while True:
+            if event is not None:
+                event.round_trips += 1
+            try:
+                result = connection.execute(statement, parameters, execution_options=options)
+                rows = result.all() if result.returns_rows else ()
+                answer = Answer(rows, result.rowcount)
+            except SQLAlchemyError as error:
+                ours = translate(error)
+                if ours is error:
+                    raise
+                ours.__cause__ = original(error)
+                statement, parameters = program.throw(ours)
+                continue
+            statement, parameters = program.send(answer)
+    except StopIteration as end:
+        result_value: T = end.value
+        return result_value
+    finally:
+        program.close()
+
+
+def translator(dialect: Dialect, display: str) -> Callable[[BaseException], BaseException]:
+    """A function that turns an error of *dialect*'s driver into ours, and leaves others alone.
+
+    *display* is the database's URL without secrets. Driver texts are not repeated in our messages:
+    they may quote values.
+    """
+
+    def translate(error: BaseException) -> BaseException:
+        if isinstance(error, MemalchemyError):
+            return error
+        failure, code = dialect.classify(error)
+        why = f" ({type(original(error)).__name__}{f' {code}' if code else ''})"
+        if failure is Failure.DISCONNECTED:
+            return Lost(f"the connection to {display} was lost{why}")
+        if failure is Failure.UNREACHABLE:
+            return DatabaseUnreachable(
+                f"cannot reach {display}{why}. Check that the server runs, that the host, port and "
+                "database name are right, and that it still takes connections."
+            )
+        if failure is Failure.BUSY:
+            return DatabaseUnreachable(
+                f"{display} stayed locked or too slow for longer than the timeout{why}; nothing "
+                "was changed. Another process may hold a transaction open."
+            )
+        if failure is Failure.AUTHENTICATION:
+            return AuthenticationFailed(f"{display} refused the user or the password{why}")
+        if failure is Failure.PERMISSION:
+            return AuthenticationFailed(
+                f"the user of {display} lacks a right that this needs{why}. "
+                "`memalchemy grants ROLE` prints the statements that give it."
+            )
+        if failure is Failure.MISSING_TABLE:
+            return SchemaOutdated(None, migrate.head())
+        if failure is Failure.UNIQUE:
+            return UniqueViolation(f"a unique key is taken in {display}{why}", sqlstate=code)
+        if failure is Failure.ROLLED_BACK:
+            return RolledBack(f"{display} rolled the transaction back{why}", sqlstate=code)
+        if failure is Failure.FULL:
+            return StatementFailed(f"{display} has no room left{why}", sqlstate=code)
+        if failure is Failure.CORRUPT:
+            return Corrupt(f"{display} is damaged or is not a database{why}")
+        if isinstance(error, DBAPIError):
+            return StatementFailed(f"{display} refused a statement{why}", sqlstate=code)
+        return error
+
+    return translate

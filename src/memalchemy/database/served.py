@@ -1,0 +1,141 @@
+"""A database server: one async engine for each event loop of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+import weakref
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
+
+from memalchemy.database.url import Target
+
+T = TypeVar("T")
+
+# Engines inherited through a fork share sockets with the parent: never used, never closed here.
+_inherited: list[object] = []
+
+
+class Served:
+    """Engines for *target*, made on first use, or the host's own engine, which stays theirs."""
+
+    def __init__(
+        self,
+        target: Target | None,
+        engine: AsyncEngine | None,
+        *,
+        pgbouncer: bool,
+        connect_timeout: float,
+        statement_timeout: float | None,
+        engine_options: dict[str, Any],
+    ) -> None:
+        self._target = target
+        self._theirs = engine
+        self._options = (
+            _options(target, pgbouncer, connect_timeout, statement_timeout, engine_options)
+            if target is not None
+            else {}
+        )
+        self._engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncEngine]
+        self._engines = weakref.WeakKeyDictionary()
+        self._pid = os.getpid()
+
+    def engine(self) -> AsyncEngine:
+        """The engine of the running loop."""
+        if self._theirs is not None:
+            return self._theirs
+        assert self._target is not None
+        if self._pid != os.getpid():
+            _inherited.append(self._engines)
+            self._engines = weakref.WeakKeyDictionary()
+            self._pid = os.getpid()
+        loop = asyncio.get_running_loop()
+        engine = self._engines.get(loop)
+        if engine is None:
+            engine = create_async_engine(self._target.url, **self._options)
+            self._engines[loop] = engine
+        return engine
+
+    async def alone(self, job: Callable[[Connection], T]) -> T:
+        """Run *job* in autocommit: for reads, and for writes of a single statement."""
+        async with self._connect(autocommit=True) as connection:
+            return await connection.run_sync(job)
+
+    async def together(self, job: Callable[[Connection], T], committing: list[bool]) -> T:
+        """Run *job* in one transaction; *committing* becomes non-empty before COMMIT is sent."""
+        async with self._connect(autocommit=False) as connection:
+            async with connection.begin() as transaction:
+                result = await connection.run_sync(job)
+                committing.append(True)
+                await transaction.commit()
+            return result
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        async with self._connect(autocommit=False) as connection, connection.begin():
+            yield connection
+
+    async def close(self) -> None:
+        """Dispose of the running loop's engine and forget those of loops that ended."""
+        if self._theirs is not None:
+            return
+        engine = self._engines.pop(asyncio.get_running_loop(), None)
+        if engine is not None:
+            await engine.dispose()
+        for other in list(self._engines):
+            if other.is_closed():
+                self._engines.pop(other).sync_engine.dispose(close=False)
+
+    def checked_out(self) -> int:
+        """Connections of the running loop's pool that are in use."""
+        return int(getattr(self.engine().pool, "checkedout", lambda: 0)())
+
+    @asynccontextmanager
+    async def _connect(self, *, autocommit: bool) -> AsyncIterator[AsyncConnection]:
+        engine = self.engine()
+        if autocommit:
+            engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+        async with engine.connect() as connection:
+            yield connection
+
+
+def _options(
+    target: Target,
+    pgbouncer: bool,
+    connect_timeout: float,
+    statement_timeout: float | None,
+    given: dict[str, Any],
+) -> dict[str, Any]:
+    """Engine options: ours, under what the user gave."""
+    connect_args = dict(target.connect_args)
+    if target.url.drivername == "postgresql+asyncpg":
+        connect_args.setdefault("timeout", connect_timeout)
+        if statement_timeout is not None:
+            connect_args["command_timeout"] = statement_timeout
+        if pgbouncer:
+            # In transaction mode a statement may run on another server connection than the one
+            # that prepared it: no caches, and names that never meet.
+            connect_args["statement_cache_size"] = 0
+            connect_args["prepared_statement_cache_size"] = 0
+            connect_args["prepared_statement_name_func"] = lambda: f"__asyncpg_{uuid.uuid4()}__"
+    elif target.url.drivername == "postgresql+psycopg":
+        connect_args.setdefault("connect_timeout", max(1, round(connect_timeout)))
+        if pgbouncer:
+            connect_args["prepare_threshold"] = None
+        elif statement_timeout is not None:
+            milliseconds = round(statement_timeout * 1000)
+            connect_args.setdefault("options", f"-c statement_timeout={milliseconds}")
+    elif target.dialect == "oracle":
+        connect_args.setdefault("tcp_connect_timeout", connect_timeout)
+    options: dict[str, Any] = {"hide_parameters": True}
+    if pgbouncer:
+        options["poolclass"] = NullPool
+    options |= given
+    options["connect_args"] = connect_args | given.get("connect_args", {})
+    return options

@@ -1,0 +1,159 @@
+"""SQLite's writer: one thread, one connection, group commit.
+
+An async driver hops between threads some eight times for each save; here a whole save is one hop,
+and saves that wait together share one commit. A job is a function of the connection that can run
+again from the start: if any job of a batch fails, the batch is rolled back and its jobs run one by
+one, so a bad save never harms its neighbours.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+
+T = TypeVar("T")
+Job = Callable[[Connection], Any]
+Queued = tuple[Job, "Future[Any]"]
+
+_END = object()
+
+MAX_BATCH = 256
+
+
+@dataclass
+class Lease:
+    """The writer's place in the queue, lent to a transaction that runs elsewhere."""
+
+    granted: Future[None] = field(default_factory=Future)
+    _returned: threading.Event = field(default_factory=threading.Event)
+
+    def give_back(self) -> None:
+        self._returned.set()
+
+    def wait(self) -> None:
+        self._returned.wait()
+
+
+class Writer:
+    """Runs jobs in the order of their arrival, several in one transaction.
+
+    *connect* is called in the writer's thread on first use. The connection is in autocommit mode;
+    BEGIN IMMEDIATE and COMMIT are the writer's.
+    """
+
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        self._connect = connect
+        self._queue: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._connection: Connection | None = None
+        self.pid = os.getpid()
+        self.batches = 0
+        self.jobs = 0
+
+    def submit(self, job: Callable[[Connection], T]) -> Future[T]:
+        """Queue *job*. Its future resolves after the commit; a cancelled one never starts."""
+        future: Future[T] = Future()
+        with self._lock:
+            self._start()
+            self._queue.put((job, future))
+        return future
+
+    def lease(self) -> Lease:
+        """Ask for the writer's turn. It waits from ``granted`` on until `Lease.give_back`."""
+        lease = Lease()
+        with self._lock:
+            self._start()
+            self._queue.put(lease)
+        return lease
+
+    def close(self) -> None:
+        """Finish what is queued, then close the connection. Idempotent."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                self._queue.put(_END)
+        if thread is not None:
+            thread.join()
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="memalchemy-writer", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            batch, follower = self._collect()
+            self._run_batch(batch)
+            if follower is _END:
+                self._disconnect()
+                return
+            if isinstance(follower, Lease) and follower.granted.set_running_or_notify_cancel():
+                follower.granted.set_result(None)
+                follower.wait()
+
+    def _collect(self) -> tuple[list[Queued], object]:
+        """Wait for a job; take all that wait behind it, up to the first item that is no job."""
+        batch: list[Queued] = []
+        item = self._queue.get()
+        while isinstance(item, tuple):
+            batch.append(item)
+            if len(batch) == MAX_BATCH:
+                return batch, None
+            try:
+                item = self._queue.get_nowait()
+            except queue.Empty:
+                return batch, None
+        return batch, item
+
+    def _run_batch(self, batch: list[Queued]) -> None:
+        live = [(job, future) for job, future in batch if future.set_running_or_notify_cancel()]
+        if not live:
+            return
+        self.batches += 1
+        self.jobs += len(live)
+        if len(live) > 1:
+            try:
+                results = self._transaction([job for job, _ in live])
+            except Exception:  # noqa: BLE001 - each job runs again alone and reports for itself
+                pass
+            else:
+                for (_, future), result in zip(live, results, strict=True):
+                    future.set_result(result)
+                return
+        for job, future in live:
+            try:
+                (result,) = self._transaction([job])
+            except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the job
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+    def _transaction(self, jobs: list[Job]) -> list[Any]:
+        if self._connection is None:
+            self._connection = self._connect()
+        connection = self._connection
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        try:
+            results = [job(connection) for job in jobs]
+            connection.exec_driver_sql("COMMIT")
+        except BaseException:
+            # A full disk or a failed COMMIT may have rolled back already.
+            if connection.connection.dbapi_connection.in_transaction:  # type: ignore[union-attr]
+                connection.exec_driver_sql("ROLLBACK")
+            raise
+        return results
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            engine = self._connection.engine
+            self._connection.close()
+            engine.dispose()
+            self._connection = None

@@ -1,0 +1,137 @@
+"""What the databases have in common, and the questions a dialect answers differently.
+
+A dialect builds constructs and reads driver errors; it executes nothing except the few commands
+that prepare a connection or take the migration lock. A subclass overrides only what differs, so
+that the difference is the file.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Executable,
+    FromClause,
+    Select,
+    Table,
+    select,
+)
+
+
+class Failure(enum.Enum):
+    """What a driver error means for the caller."""
+
+    DISCONNECTED = "disconnected"  # the connection is gone; whether the statement ran is unknown
+    UNREACHABLE = "unreachable"  # no connection could be made
+    BUSY = "busy"  # locked by others for longer than the timeout
+    AUTHENTICATION = "authentication"
+    PERMISSION = "permission"
+    ROLLED_BACK = "rolled back"  # deadlock or serialisation: nothing happened, repeating is safe
+    UNIQUE = "unique"
+    MISSING_TABLE = "missing table"
+    FULL = "full"
+    CORRUPT = "corrupt"
+    OTHER = "other"
+
+
+class Dialect:
+    """Common SQL. Flags are capabilities: callers ask for one, never for a database's name."""
+
+    name: ClassVar[str]
+    single_statement_save: ClassVar[bool] = False
+    """A save is one statement of data-modifying CTEs."""
+    single_writer: ClassVar[bool] = False
+    """One writer at a time for the whole database; memalchemy brings its own, with group commit."""
+    transactional_ddl: ClassVar[bool] = True
+    upserts: ClassVar[bool] = True
+    """There is an upsert statement. Without one an upsert is update, insert, retry."""
+    vector_type_commands: ClassVar[tuple[str, ...]] = ()
+    """What makes the native vector type available, for scripts."""
+    server_version: ClassVar[str]
+    """The query for the server's version."""
+    utc_now: ClassVar[str] = "CURRENT_TIMESTAMP"
+    byte_literal: ClassVar[str]
+    """One byte, ``-``, as SQL: Oracle reads an empty value as NULL."""
+
+    def upsert(
+        self,
+        table: Table,
+        values: Mapping[str, Any],
+        key: Sequence[str],
+        set_: Mapping[str, Any],
+        *,
+        source: Select[Any] | None = None,
+        where: ColumnElement[bool] | None = None,
+    ) -> Any:
+        """INSERT *values* (or *source*); where *key* is taken, UPDATE *set_* if *where* holds.
+
+        Callers build *set_* with `excluded` and the table's own columns.
+        """
+        raise NotImplementedError
+
+    def excluded(self, table: Table, column: str) -> ColumnElement[Any]:
+        """The value that an upsert tried to insert; a construct for *set_*."""
+        raise NotImplementedError
+
+    def lock(self, table: Table, where: ColumnElement[bool], columns: Sequence[Any]) -> Executable:
+        """Lock rows until the transaction ends, and return their *columns* as they are now."""
+        return select(*columns).where(where).with_for_update(of=table)
+
+    def lock_unless_taken(self, statement: Select[Any]) -> Select[Any]:
+        """Lock the rows of *statement*, passing over those that somebody else holds."""
+        return statement.with_for_update(skip_locked=True)
+
+    def json_equals(self, table: Table, kind: str) -> ColumnElement[bool]:
+        """Whether a key of ``table.meta`` has a value, a JSON value of *kind*.
+
+        *kind* is ``text``, ``number``, ``true``, ``false``, ``null`` or ``container``; the binds
+        are those of `json_parameters`. Numbers compare as numbers; true is not 1.
+        """
+        raise NotImplementedError
+
+    def json_parameters(self, key: str, value: Any, kind: str) -> dict[str, Any]:
+        """What `json_equals` binds for *key* and *value*."""
+        raise NotImplementedError
+
+    def text_hits(self) -> FromClause:
+        """Rows ``(term, tenant, thread_id, namespace, seq)`` of deltas that hold a term of ``:terms``."""
+        raise NotImplementedError
+
+    def text_terms(self, terms: Sequence[Sequence[str]]) -> Any:
+        """The value to bind as ``:terms``: phrases of tokens, none of which is an operator."""
+        raise NotImplementedError
+
+    def classify(self, error: BaseException) -> tuple[Failure, str | None]:
+        """What a driver's error means, by its code and never by its text, and that code."""
+        raise NotImplementedError
+
+    def migration_lock(self, connection: Connection, schema: str | None) -> None:
+        """Wait until no other process migrates *schema*, and hold that until the transaction ends."""
+        raise NotImplementedError
+
+    def has_vector_type(self, connection: Connection) -> bool:
+        """Whether vectors can be a native type here; may install it, if the role may."""
+        return True
+
+    def adopt_vector_type(self, connection: Connection, schema: str | None) -> None:
+        """Convert a vector column that was made as bytes, now that there is a native type."""
+
+    def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
+        """The statements that give *role* all that an application needs, and no DDL."""
+        prefix = f"{schema}." if schema else ""
+        return [
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON {prefix}{table} TO {role};"
+            for table in tables
+        ]
+
+
+def original(error: BaseException) -> BaseException:
+    """The driver's own error under SQLAlchemy's wrappers."""
+    seen: BaseException = error
+    while (inner := getattr(seen, "orig", None)) is not None:
+        seen = inner
+    return seen

@@ -1,0 +1,193 @@
+"""Every error memalchemy raises: one root, a code, typed attributes, and what to do next.
+
+Knows nothing of SQL or drivers: `database` translates driver errors into these, in one place, and
+leaves the original in ``__cause__``. No message carries a payload or a password.
+"""
+
+from __future__ import annotations
+
+
+class MemalchemyError(Exception):
+    """The root of every memalchemy error. ``code`` is stable and safe to match on."""
+
+    code = "MA-ERROR"
+
+
+class Conflict(MemalchemyError):
+    """Something else is there than the caller expected; nothing was changed.
+
+    ``expected`` is what the caller named, ``current`` what the database holds (``None``: nothing).
+    """
+
+    code = "MA-CONFLICT"
+
+    def __init__(self, message: str, *, expected: object = None, current: object = None) -> None:
+        super().__init__(message)
+        self.expected = expected
+        self.current = current
+
+
+class NotFound(MemalchemyError, LookupError):
+    """An operation needs a thread or checkpoint that is not there (reads return ``None`` instead)."""
+
+    code = "MA-NOT-FOUND"
+
+
+class ThreadDeleted(MemalchemyError):
+    """The thread was deleted after the state that this write builds on; nothing was written.
+
+    Save without a parent to start the thread anew.
+    """
+
+    code = "MA-THREAD-DELETED"
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(
+            f"thread {thread_id!r} was deleted after the state this write builds on; nothing was "
+            "written. Save without parent_id and expected_parent to start the thread anew."
+        )
+        self.thread_id = thread_id
+
+
+class SchemaOutdated(MemalchemyError):
+    """The database's schema is older than this release needs; nothing was read or written."""
+
+    code = "MA-SCHEMA-OUTDATED"
+
+    def __init__(self, current: str | None, head: str, *, reason: str | None = None) -> None:
+        found = f"is at revision {current}" if current else "has no memalchemy schema"
+        super().__init__(
+            reason
+            or f"the database {found}, this release needs {head}. "
+            "Run: memalchemy --db URL upgrade (or open it with Database(url, migrate='auto') "
+            "and call migrate())."
+        )
+        self.current = current
+        self.head = head
+
+
+class SchemaTooNew(MemalchemyError):
+    """The database was upgraded by a later release that this one cannot work with."""
+
+    code = "MA-SCHEMA-TOO-NEW"
+
+    def __init__(self, current: str, needs: str | None, release: str) -> None:
+        wanted = f"memalchemy {needs} or later" if needs else "a later memalchemy"
+        super().__init__(
+            f"the database is at revision {current}, which needs {wanted}; this is {release}. "
+            "Upgrade the installed memalchemy."
+        )
+        self.current = current
+        self.needs = needs
+
+
+class ForeignTable(MemalchemyError):
+    """A table that memalchemy needs to create exists already and is somebody else's."""
+
+    code = "MA-FOREIGN-TABLE"
+
+    def __init__(self, table: str, schema: str | None) -> None:
+        place = f"schema {schema!r}" if schema else "the default schema"
+        super().__init__(
+            f"a table named {table!r} that memalchemy did not create is in the way in {place}; "
+            "nothing was changed. On PostgreSQL and Oracle give memalchemy a schema of its own: "
+            "Database(url, schema='memalchemy'); on SQLite use another file."
+        )
+        self.table = table
+
+
+class DowngradeRefused(MemalchemyError):
+    """A downgrade would drop tables that hold rows."""
+
+    code = "MA-DOWNGRADE-REFUSED"
+
+
+class DatabaseUnreachable(MemalchemyError):
+    """The database did not answer, or the connection was lost and repeating was not safe.
+
+    ``maybe_applied`` is true when a write had been sent and no answer came: it may have happened.
+    """
+
+    code = "MA-UNREACHABLE"
+
+    def __init__(self, message: str, *, maybe_applied: bool = False) -> None:
+        super().__init__(message)
+        self.maybe_applied = maybe_applied
+
+
+class AuthenticationFailed(MemalchemyError):
+    """The database refused the user, the password, or the user's rights."""
+
+    code = "MA-AUTHENTICATION"
+
+
+class DriverMissing(MemalchemyError, ImportError):
+    """The Python driver for this database is not installed."""
+
+    code = "MA-DRIVER-MISSING"
+
+    def __init__(self, driver: str, extra: str | None) -> None:
+        how = f'pip install "memalchemy[{extra}]"' if extra else f"pip install {driver}"
+        super().__init__(f"the database driver {driver!r} is not installed. Run: {how}")
+        self.driver = driver
+
+
+class UnknownURL(MemalchemyError, ValueError):
+    """The database URL is not one that memalchemy can use."""
+
+    code = "MA-UNKNOWN-URL"
+
+
+class Corrupt(MemalchemyError):
+    """Stored bytes do not match their checksum or cannot be decoded; they are never believed."""
+
+    code = "MA-CORRUPT"
+
+
+class NotSerialisable(MemalchemyError, TypeError):
+    """A value cannot be stored so that it loads back equal; nothing was written.
+
+    ``path`` is a JSON pointer to the value inside what was given.
+    """
+
+    code = "MA-NOT-SERIALISABLE"
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"value at {path or '/'!r} {reason}")
+        self.path = path
+
+
+class TooLarge(MemalchemyError, ValueError):
+    """A value is over a stated limit; nothing was written, nothing was truncated."""
+
+    code = "MA-TOO-LARGE"
+
+    def __init__(self, what: str, size: int, limit: int, unit: str = "bytes") -> None:
+        super().__init__(f"{what} is {size:,} {unit}; the limit is {limit:,}")
+        self.size = size
+        self.limit = limit
+
+
+class CapabilityMissing(MemalchemyError, NotImplementedError):
+    """This database, or this installation of it, cannot do what was asked."""
+
+    code = "MA-CAPABILITY-MISSING"
+
+
+class StatementFailed(MemalchemyError):
+    """The database refused a statement for a reason that has no class of its own here.
+
+    The driver's error is in ``__cause__``; ``sqlstate`` is its code, where it gave one.
+    """
+
+    code = "MA-STATEMENT-FAILED"
+
+    def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+
+
+class UniqueViolation(StatementFailed):
+    """A unique key is taken. Programs catch this to turn a lost race into their own answer."""
+
+    code = "MA-UNIQUE"

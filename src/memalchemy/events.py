@@ -1,0 +1,79 @@
+"""What memalchemy tells an observer: one event per operation, never a payload.
+
+``subscribe(callback)`` is enough to wire metrics or tracing. Callbacks run in the thread or task
+that did the work and should be quick; one that raises is reported through `logging` and dropped
+from that event only, so an observer cannot break a save.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Event:
+    """One finished operation.
+
+    ``name`` is ``checkpoint.save``, ``checkpoint.load``, ``checkpoint.delete``, ``database.retry``
+    and so on. ``payload_bytes`` is what was stored or read, ``state_bytes`` the size of the decoded
+    state, ``round_trips`` the times the database was asked, ``seconds`` wall time. ``error`` is the
+    class name of the exception that ended the operation, if one did.
+    """
+
+    name: str
+    tenant: str | None = None
+    thread_id: str | None = None
+    checkpoint_id: str | None = None
+    payload_bytes: int = 0
+    state_bytes: int = 0
+    round_trips: int = 0
+    cache_hit: bool | None = None
+    seconds: float = 0.0
+    error: str | None = None
+    details: dict[str, object] = field(default_factory=dict)
+
+
+Subscriber = Callable[[Event], None]
+_subscribers: tuple[Subscriber, ...] = ()
+
+
+def subscribe(callback: Subscriber) -> Callable[[], None]:
+    """Call *callback* with each `Event` of this process. Returns a function that ends it."""
+    global _subscribers
+    _subscribers = (*_subscribers, callback)
+
+    def unsubscribe() -> None:
+        global _subscribers
+        _subscribers = tuple(s for s in _subscribers if s is not callback)
+
+    return unsubscribe
+
+
+def publish(event: Event) -> None:
+    """Hand *event* to every subscriber."""
+    for subscriber in _subscribers:
+        try:
+            subscriber(event)
+        except Exception:  # noqa: BLE001 - logged: an observer must not break the operation it sees
+            _log.exception("an event subscriber raised on %s", event.name)
+
+
+@contextmanager
+def operation(name: str, **known: object) -> Iterator[Event]:
+    """Time a block and publish its event when it ends, with the error that ended it, if any."""
+    event = Event(name, **known)  # type: ignore[arg-type]
+    started = time.perf_counter()
+    try:
+        yield event
+    except BaseException as error:
+        event.error = type(error).__name__
+        raise
+    finally:
+        event.seconds = time.perf_counter() - started
+        publish(event)

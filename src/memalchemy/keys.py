@@ -1,0 +1,123 @@
+"""How ids and namespaces are spelt in key columns, and the limits that keep them indexable.
+
+Any Python string is a valid id. Databases disagree about four of them, so those are escaped with a
+control character that real ids do not use: U+0000 (PostgreSQL refuses it, SQLite stops reading at
+it), lone surrogates (not UTF-8), the empty string (Oracle reads NULL), and the escape itself. The
+mapping is injective, so two different ids never meet in one row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from memalchemy.errors import TooLarge
+
+ESCAPE = "\x1a"
+MAX_ID_CHARACTERS = 255
+MAX_ID_BYTES = 1020  # 255 characters of four bytes: fits every index of the schema everywhere
+MAX_TENANT_BYTES = 64
+MAX_NAMESPACE_BYTES = 512
+
+_AWKWARD = re.compile("[\x00\x1a\ud800-\udfff]")
+_ESCAPED = re.compile("\x1a(e|0|1|u[0-9a-f]{4})")
+_PART = re.compile("[/~\x00]")
+_PART_ESCAPES = {"~": "~0", "/": "~1", "\x00": "~2"}
+_PART_ESCAPED = re.compile("~[012]")
+_PART_UNESCAPES = {v: k for k, v in _PART_ESCAPES.items()}
+
+
+def encode_id(text: str) -> str:
+    """Spell an id so that every database stores it and gives it back unchanged."""
+    if text == "":
+        return ESCAPE + "e"
+    if not _AWKWARD.search(text):
+        return text
+
+    def escape(match: re.Match[str]) -> str:
+        character = match.group()
+        if character == "\x00":
+            return ESCAPE + "0"
+        if character == ESCAPE:
+            return ESCAPE + "1"
+        return f"{ESCAPE}u{ord(character):04x}"
+
+    return _AWKWARD.sub(escape, text)
+
+
+def decode_id(stored: str) -> str:
+    """The inverse of `encode_id`."""
+    if ESCAPE not in stored:
+        return stored
+
+    def restore(match: re.Match[str]) -> str:
+        code = match.group(1)
+        if code == "e":
+            return ""
+        if code == "0":
+            return "\x00"
+        if code == "1":
+            return ESCAPE
+        return chr(int(code[1:], 16))
+
+    return _ESCAPED.sub(restore, stored)
+
+
+def check_id(text: object, what: str) -> str:
+    """Return *text* if it can be an id; raise before anything is sent if not.
+
+    Raises:
+        TypeError: not a string.
+        TooLarge: over 255 characters, or over 1,020 bytes as stored.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"{what} must be a str, not {type(text).__name__}")
+    if len(text) > MAX_ID_CHARACTERS:
+        raise TooLarge(what, len(text), MAX_ID_CHARACTERS, "characters")
+    if not text.isascii() or not text.isprintable():
+        size = len(encode_id(text).encode())
+        if size > MAX_ID_BYTES:
+            raise TooLarge(what, size, MAX_ID_BYTES)
+    return text
+
+
+def check_tenant(text: object) -> str:
+    """A tenant is a non-empty string of at most 64 bytes."""
+    if not isinstance(text, str):
+        raise TypeError(f"tenant must be a str, not {type(text).__name__}")
+    if not text:
+        raise ValueError("tenant must not be empty")
+    if (size := len(encode_id(text).encode())) > MAX_TENANT_BYTES:
+        raise TooLarge("tenant", size, MAX_TENANT_BYTES)
+    return text
+
+
+def encode_namespace(parts: Iterable[str]) -> str:
+    """Spell a namespace as a path: ``()`` is ``/``, ``("a", "b")`` is ``/a/b/``.
+
+    Every part ends in ``/`` and escapes it, so no two namespaces collide and everything below a
+    namespace is one byte range. Raises `TooLarge` over 512 bytes, `TypeError` on a non-string part.
+    """
+    if isinstance(parts, str):
+        raise TypeError("a namespace is a tuple of strings, not one string")
+    encoded = ["/"]
+    for part in parts:
+        if not isinstance(part, str):
+            raise TypeError(f"a namespace part must be a str, not {type(part).__name__}")
+        try:
+            part.encode()
+        except UnicodeEncodeError:
+            raise ValueError("a namespace part must not hold a lone surrogate") from None
+        encoded.append(_PART.sub(lambda m: _PART_ESCAPES[m.group()], part) + "/")
+    path = "".join(encoded)
+    if (size := len(path.encode())) > MAX_NAMESPACE_BYTES:
+        raise TooLarge("namespace", size, MAX_NAMESPACE_BYTES)
+    return path
+
+
+def decode_namespace(path: str) -> tuple[str, ...]:
+    """The inverse of `encode_namespace`."""
+    return tuple(
+        _PART_ESCAPED.sub(lambda m: _PART_UNESCAPES[m.group()], part)
+        for part in path[1:].split("/")[:-1]
+    )

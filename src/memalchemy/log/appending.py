@@ -1,0 +1,341 @@
+"""Appending to a log: a position is allotted under the head's lock, filled and named.
+
+One statement of data-modifying CTEs where the database has them, three in a transaction where it
+has an upsert, and update, insert, retry where it has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    Select,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    literal,
+    null,
+    select,
+    update,
+)
+
+from memalchemy.dialects import Dialect
+from memalchemy.errors import UniqueViolation
+from memalchemy.log.tables import (
+    CHECKPOINTS,
+    DELTAS,
+    LOG_KEY,
+    THREADS,
+    binds,
+    live,
+    of_log,
+    unexpired,
+)
+from memalchemy.statements import Program, statement
+
+
+class Position(NamedTuple):
+    """What an append returns: the position it was allotted, and the log as of then."""
+
+    seq: int
+    version: int
+    epoch: int
+    previous_id: str | None
+
+
+EXPECTED = ("any", "head", "none")
+
+
+def _as_expected(expected: str) -> list[ColumnElement[bool]]:
+    if expected == "head":
+        return [THREADS.c.head_id == bindparam("p_expected")]
+    return [THREADS.c.head_id.is_(None)] if expected == "none" else []
+
+
+_RETURNED = (
+    (THREADS.c.next_seq - 1).label("seq"),
+    THREADS.c.version,
+    THREADS.c.epoch,
+    THREADS.c.previous_id,
+)
+
+
+def _advance(based: bool, expected: str) -> Any:
+    conditions = [of_log(THREADS), live(), *_as_expected(expected)]
+    if based:
+        conditions.append(THREADS.c.epoch == bindparam("p_epoch"))
+    return (
+        update(THREADS)
+        .where(*conditions)
+        .values(
+            next_seq=THREADS.c.next_seq + 1,
+            version=THREADS.c.version + 1,
+            previous_id=THREADS.c.head_id,
+            head_id=bindparam("p_checkpoint_id"),
+            updated_at=bindparam("p_now"),
+            expires_at=func.coalesce(
+                bindparam("p_expires_at", type_=THREADS.c.expires_at.type), THREADS.c.expires_at
+            ),
+        )
+        .returning(*_RETURNED)
+    )
+
+
+def _birth_values() -> dict[str, Any]:
+    now = bindparam("p_now", type_=THREADS.c.created_at.type)
+    return {
+        **{name: bindparam(f"k_{name}", type_=THREADS.c[name].type) for name in LOG_KEY},
+        "next_seq": literal(2, THREADS.c.next_seq.type),
+        "version": literal(1, THREADS.c.version.type),
+        "head_id": bindparam("p_checkpoint_id", type_=THREADS.c.head_id.type),
+        "created_at": now,
+        "updated_at": now,
+        **binds(THREADS, ["epoch", "meta", "expires_at"]),
+    }
+
+
+def _rebirth() -> dict[str, Any]:
+    """What happens to a head that is there already; a tombstone starts a new life."""
+    deleted = THREADS.c.deleted_at.is_not(None)
+    return {
+        "next_seq": THREADS.c.next_seq + 1,
+        "version": THREADS.c.version + 1,
+        "epoch": case((deleted, THREADS.c.epoch + 1), else_=THREADS.c.epoch),
+        "previous_id": THREADS.c.head_id,
+        "head_id": bindparam("p_checkpoint_id", type_=THREADS.c.head_id.type),
+        "created_at": case(
+            (deleted, bindparam("p_now", type_=THREADS.c.created_at.type)),
+            else_=THREADS.c.created_at,
+        ),
+        "updated_at": bindparam("p_now", type_=THREADS.c.updated_at.type),
+        "expires_at": func.coalesce(
+            bindparam("p_expires_at", type_=THREADS.c.expires_at.type), THREADS.c.expires_at
+        ),
+        "deleted_at": null(),
+    }
+
+
+def _begin(d: Dialect, expected: str) -> Any:
+    where = and_(unexpired(), *_as_expected(expected))
+    return d.upsert(THREADS, _birth_values(), LOG_KEY, _rebirth(), where=where).returning(
+        *_RETURNED
+    )
+
+
+@statement(based=(True, False), expected=EXPECTED)
+def advance(d: Dialect, based: bool, expected: str) -> Executable:
+    """Allot the next position of a log that is there; no row if it is not as expected."""
+    return _advance(based, expected)
+
+
+@statement(expected=("any", "none"))
+def begin(d: Dialect, expected: str) -> Executable | None:
+    """Allot the next position, making the log if it is not there."""
+    return _begin(d, expected) if d.upserts else None
+
+
+@statement(expected=("any", "none"))
+def begin_again(d: Dialect, expected: str) -> Executable | None:
+    """`begin` without an upsert, first half: the log is there."""
+    if d.upserts:
+        return None
+    where = [of_log(THREADS), unexpired(), *_as_expected(expected)]
+    return update(THREADS).where(*where).values(_rebirth()).returning(*_RETURNED)
+
+
+@statement()
+def begin_new(d: Dialect) -> Executable | None:
+    """`begin` without an upsert, second half: it is not."""
+    return None if d.upserts else insert(THREADS).values(_birth_values()).returning(*_RETURNED)
+
+
+_DELTA = (
+    "kind",
+    "entry_key",
+    "parent_seq",
+    "base_seq",
+    "depth",
+    "since_bytes",
+    "raw_size",
+    "codec",
+    "checksum",
+    "label",
+    "sort_key",
+    "status",
+    "search_text",
+    "occurred_at",
+    "stored_at",
+    "payload",
+)
+_CHECKPOINT = ("run_id", "meta", "raw_size", "stored_size", "occurred_at", "created_at")
+
+
+def _delta_values() -> dict[str, Any]:
+    key = {name: bindparam(f"k_{name}", type_=DELTAS.c[name].type) for name in LOG_KEY}
+    return key | binds(DELTAS, _DELTA)
+
+
+def _checkpoint_values(previous: ColumnElement[Any]) -> dict[str, Any]:
+    key = {name: bindparam(f"k_{name}", type_=CHECKPOINTS.c[name].type) for name in LOG_KEY}
+    parent = func.coalesce(bindparam("p_parent_id", type_=CHECKPOINTS.c.parent_id.type), previous)
+    return (
+        key
+        | binds(CHECKPOINTS, ("checkpoint_id", *_CHECKPOINT))
+        | {"parent_id": parent}
+    )
+
+
+def _replacement(seq: Any) -> dict[str, Any]:
+    """An id that is there: the new state, the newest position, the lineage it had."""
+    named = func.coalesce(
+        bindparam("p_parent_id", type_=CHECKPOINTS.c.parent_id.type), CHECKPOINTS.c.parent_id
+    )
+    return binds(CHECKPOINTS, _CHECKPOINT) | {"parent_id": named, "seq": seq}
+
+
+@statement()
+def put_delta(d: Dialect) -> Executable:
+    """Insert a row of the log at the allotted position."""
+    return insert(DELTAS).values(_delta_values() | binds(DELTAS, ["seq"]))
+
+
+@statement()
+def put_checkpoint(d: Dialect) -> Executable | None:
+    """Name the allotted position; an id that is there moves to it."""
+    if not d.upserts:
+        return None
+    seq = bindparam("p_seq", type_=CHECKPOINTS.c.seq.type)
+    previous = bindparam("p_previous_id", type_=CHECKPOINTS.c.parent_id.type)
+    values = _checkpoint_values(previous) | {"seq": seq}
+    return d.upsert(CHECKPOINTS, values, (*LOG_KEY, "checkpoint_id"), _replacement(seq))
+
+
+@statement()
+def move_checkpoint(d: Dialect) -> Executable | None:
+    """`put_checkpoint` without an upsert, first half."""
+    if d.upserts:
+        return None
+    same = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
+    seq = bindparam("p_seq", type_=CHECKPOINTS.c.seq.type)
+    return update(CHECKPOINTS).where(of_log(CHECKPOINTS), same).values(_replacement(seq))
+
+
+@statement()
+def new_checkpoint(d: Dialect) -> Executable | None:
+    """`put_checkpoint` without an upsert, second half."""
+    if d.upserts:
+        return None
+    previous = bindparam("p_previous_id", type_=CHECKPOINTS.c.parent_id.type)
+    return insert(CHECKPOINTS).values(_checkpoint_values(previous) | binds(CHECKPOINTS, ["seq"]))
+
+
+def beyond_retention() -> ColumnElement[bool]:
+    """Checkpoints that every rule lets go. Binds ``p_checkpoint_id`` (one that stays), ``p_keep``
+    (how many of the others stay), ``p_every``, ``p_cutoff``.
+    """
+    newest = CHECKPOINTS.alias("newest")
+    limit = (
+        select(newest.c.seq)
+        .where(
+            *(newest.c[name] == bindparam(f"k_{name}") for name in LOG_KEY),
+            newest.c.checkpoint_id != bindparam("p_checkpoint_id"),
+        )
+        .order_by(newest.c.seq.desc())
+        .limit(1)
+        .offset(bindparam("p_keep"))
+        .scalar_subquery()
+    )
+    return and_(
+        of_log(CHECKPOINTS),
+        CHECKPOINTS.c.checkpoint_id != bindparam("p_checkpoint_id"),
+        CHECKPOINTS.c.seq <= limit,
+        CHECKPOINTS.c.seq % bindparam("p_every", type_=CHECKPOINTS.c.seq.type) != 0,
+        CHECKPOINTS.c.created_at < bindparam("p_cutoff"),
+    )
+
+
+@statement()
+def forget_names(d: Dialect) -> Executable:
+    """Remove the names that retention lets go; their rows stay until a sweep."""
+    return delete(CHECKPOINTS).where(beyond_retention())
+
+
+@statement(first=("advance", "based", "begin"), expected=EXPECTED, retain=(True, False))
+def save(d: Dialect, first: str, expected: str, retain: bool) -> Executable | None:
+    """A whole save in one statement: allot, insert the row, name it, and keep retention."""
+    if not d.single_statement_save or (first == "begin" and expected == "head"):
+        return None
+    head = _begin(d, expected) if first == "begin" else _advance(first == "based", expected)
+    head = head.cte("head")
+
+    def from_head(values: Mapping[str, Any]) -> Select[Any]:
+        return select(*(value.label(name) for name, value in values.items())).select_from(head)
+
+    rows = _delta_values() | {"seq": head.c.seq}
+    names = _checkpoint_values(head.c.previous_id) | {"seq": head.c.seq}
+    delta = insert(DELTAS).from_select(list(rows), from_head(rows)).cte("delta")
+    name = d.upsert(
+        CHECKPOINTS,
+        names,
+        (*LOG_KEY, "checkpoint_id"),
+        _replacement(d.excluded(CHECKPOINTS, "seq")),
+        source=from_head(names),
+    ).cte("name")
+    ctes = [delta, name]
+    if retain:
+        # Its snapshot is older than the lock: at worst a name goes with the next save instead.
+        ctes.append(
+            delete(CHECKPOINTS)
+            .where(beyond_retention(), select(head.c.seq).exists())
+            .cte("retained")
+        )
+    return select(head.c.seq, head.c.version, head.c.epoch, head.c.previous_id).add_cte(*ctes)
+
+
+def append(
+    d: Dialect, values: Mapping[str, Any], *, first: str, expected: str, retain: bool
+) -> Program[Position | None]:
+    """Save a checkpoint. *first*: ``begin`` makes the log if need be, ``advance`` wants it there,
+    ``based`` also wants its epoch unchanged. ``None``: it is not as wanted, nothing was changed.
+    """
+    if d.single_statement_save:
+        rows = yield save(d, first=first, expected=expected, retain=retain), values
+        return Position(*rows[0]) if rows else None
+    if first == "begin":
+        rows = yield from _begin_program(d, values, expected)
+    else:
+        rows = yield advance(d, based=first == "based", expected=expected), values
+    if not rows:
+        return None
+    position = Position(*rows[0])
+    placed = dict(values) | {"p_seq": position.seq, "p_previous_id": position.previous_id}
+    yield put_delta(d), placed
+    if d.upserts:
+        yield put_checkpoint(d), placed
+    else:
+        moved = yield move_checkpoint(d), placed
+        if not moved.count:
+            yield new_checkpoint(d), placed
+    if retain:
+        yield forget_names(d), placed
+    return position
+
+
+def _begin_program(d: Dialect, values: Mapping[str, Any], expected: str) -> Program[Any]:
+    if d.upserts:
+        return (yield begin(d, expected=expected), values)
+    for _ in range(2):
+        rows = yield begin_again(d, expected=expected), values
+        if rows:
+            return rows
+        try:
+            return (yield begin_new(d), values)
+        except UniqueViolation:
+            continue  # somebody else began it, or it is not as expected: look again
+    return []

@@ -1,0 +1,105 @@
+"""Copying a log, whole or up to a position: rows move inside the database, positions stay."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Executable, Table, and_, bindparam, insert, literal, null, select
+
+from memalchemy.dialects import Dialect
+from memalchemy.errors import Conflict, UniqueViolation
+from memalchemy.log.removing import Head, lock_log, remove_log
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, Log, new_epoch, of_log
+from memalchemy.statements import Program, statement
+
+_TABLES: dict[str, Table] = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}
+
+
+@statement(table=("checkpoints", "deltas"))
+def copy_rows(d: Dialect, table: str) -> Executable:
+    """Copy a log's rows up to ``p_until`` under another thread id."""
+    source = _TABLES[table]
+    until = source.c.seq <= bindparam("p_until", type_=source.c.seq.type)
+    return _copy(source, {}, [until])
+
+
+@statement()
+def copy_head(d: Dialect) -> Executable:
+    """Make a head like another's: its own epoch, its own clock, and where it came from."""
+    now = bindparam("p_now", type_=THREADS.c.created_at.type)
+    return _copy(
+        THREADS,
+        {
+            "next_seq": bindparam("p_next_seq", type_=THREADS.c.next_seq.type),
+            "version": literal(1, THREADS.c.version.type),
+            "epoch": bindparam("p_epoch", type_=THREADS.c.epoch.type),
+            "head_id": bindparam("p_head_id", type_=THREADS.c.head_id.type),
+            "previous_id": null(),
+            "forked_thread": THREADS.c.thread_id,
+            "forked_seq": bindparam("p_until", type_=THREADS.c.forked_seq.type),
+            "created_at": now,
+            "updated_at": now,
+            "deleted_at": null(),
+        },
+        [],
+    )
+
+
+def _copy(table: Table, changed: dict[str, Any], where: list[Any]) -> Executable:
+    columns = {c.name: changed.get(c.name, c) for c in table.columns}
+    columns["thread_id"] = bindparam("p_thread_id", type_=table.c.thread_id.type)
+    selected = select(*(value.label(name) for name, value in columns.items())).where(
+        and_(of_log(table), *where)
+    )
+    return insert(table).from_select(list(columns), selected)
+
+
+def copy_log(
+    d: Dialect,
+    source: Log,
+    target: Log,
+    now: datetime,
+    *,
+    until: int | None = None,
+    head_id: str | None = None,
+) -> Program[bool]:
+    """Copy *source* to *target*, up to position *until*; ``False`` if there is nothing to copy.
+
+    Raises:
+        Conflict: *target* holds something; nothing was changed.
+    """
+    # In the order of their keys, so that two copies in opposite directions do not deadlock.
+    heads: dict[Log, Head | None] = {}
+    for log in sorted((source, target)):
+        rows = yield lock_log(d), log.binds()
+        heads[log] = Head(*rows[0]) if rows else None
+    old, new = heads[source], heads[target]
+    if old is None or not old.is_live(now):
+        return False
+    if new is not None and new.is_live(now):
+        raise _taken(target)
+    if new is not None:
+        yield from remove_log(d, target)
+    values = source.binds() | {
+        "p_thread_id": target.thread_id,
+        "p_until": old.next_seq if until is None else until,
+        "p_next_seq": old.next_seq if until is None else until + 1,
+        "p_head_id": head_id or old.head_id,
+        "p_epoch": new_epoch(),
+        "p_now": now,
+    }
+    try:
+        yield copy_head(d), values
+        yield copy_rows(d, table="checkpoints"), values
+        yield copy_rows(d, table="deltas"), values
+    except UniqueViolation as error:
+        raise _taken(target) from error
+    return True
+
+
+def _taken(target: Log) -> Conflict:
+    return Conflict(
+        f"thread {target.thread_id!r} holds something already; a copy goes into an empty thread",
+        current=target.thread_id,
+    )

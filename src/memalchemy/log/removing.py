@@ -1,0 +1,242 @@
+"""Locking, sweeping, deleting: lock first, then look, in separate statements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Executable, and_, bindparam, delete, null, select, update
+
+from memalchemy.dialects import Dialect
+from memalchemy.log.appending import forget_names
+from memalchemy.log.tables import (
+    CHECKPOINTS,
+    DELTAS,
+    LOG_KEY,
+    STATES,
+    THREADS,
+    Log,
+    of_log,
+    of_thread,
+    same_log,
+    words,
+)
+from memalchemy.statements import Program, statement
+
+
+class Head(NamedTuple):
+    """A row of ``threads`` as a program sees it under its lock."""
+
+    namespace: str
+    next_seq: int
+    epoch: int
+    head_id: str | None
+    expires_at: datetime | None
+    deleted_at: datetime | None
+
+    def is_live(self, now: datetime) -> bool:
+        return self.deleted_at is None and not self.is_expired(now)
+
+    def is_expired(self, now: datetime) -> bool:
+        return self.expires_at is not None and self.expires_at <= now
+
+
+_HEAD = [THREADS.c[name] for name in Head._fields]
+
+
+@statement()
+def read_head(d: Dialect) -> Executable:
+    """The head of a log, as it is."""
+    return select(*_HEAD).where(of_log(THREADS))
+
+
+@statement()
+def lock_log(d: Dialect) -> Executable:
+    """Lock one log."""
+    return d.lock(THREADS, of_log(THREADS), _HEAD)
+
+
+@statement()
+def lock_thread(d: Dialect) -> Executable:
+    """Lock all logs of a thread."""
+    return d.lock(THREADS, of_thread(THREADS), _HEAD)
+
+
+@statement()
+def move_epoch(d: Dialect) -> Executable:
+    """Tell every cache that a base of this log may be gone, and find its newest name again."""
+    newest = (
+        select(CHECKPOINTS.c.checkpoint_id)
+        .where(of_log(CHECKPOINTS))
+        .order_by(CHECKPOINTS.c.seq.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    return (
+        update(THREADS)
+        .where(of_log(THREADS))
+        .values(
+            epoch=THREADS.c.epoch + bindparam("p_moved", type_=THREADS.c.epoch.type),
+            version=THREADS.c.version + 1,
+            head_id=newest,
+        )
+    )
+
+
+@statement()
+def sweep_dead(d: Dialect) -> Executable:
+    """Delete states that no name leads to, over any number of bases."""
+    named = (
+        select(DELTAS.c.seq, DELTAS.c.base_seq)
+        .join(CHECKPOINTS, and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq))
+        .where(of_log(CHECKPOINTS))
+        .cte("alive", recursive=True, nesting=True)
+    )
+    base = DELTAS.alias("base")
+    alive = named.union_all(
+        select(base.c.seq, base.c.base_seq)
+        .join(named, base.c.seq == named.c.base_seq)
+        .where(*(base.c[name] == bindparam(f"k_{name}") for name in LOG_KEY))
+    )
+    return delete(DELTAS).where(
+        of_log(DELTAS), DELTAS.c.kind.in_(words(*STATES)), DELTAS.c.seq.not_in(select(alive.c.seq))
+    )
+
+
+def sweep(d: Dialect, log: Log) -> Program[int]:
+    """Remove dead states of one log, under its lock; how many rows."""
+    rows = yield lock_log(d), log.binds()
+    if not rows:
+        return 0
+    return (yield from sweep_locked(d, log, renamed=False))
+
+
+def sweep_locked(
+    d: Dialect, log: Log, *, renamed: bool, rewritten: bool = False
+) -> Program[int]:
+    """`sweep` for a caller that holds the lock, and has removed names or rewritten states."""
+    swept = yield sweep_dead(d), log.binds()
+    moved = swept.count > 0 or rewritten
+    if moved or renamed:
+        yield move_epoch(d), log.binds() | {"p_moved": int(moved)}
+    return swept.count
+
+
+@statement(table=("checkpoints", "deltas"), scope=("log", "thread"))
+def empty(d: Dialect, table: str, scope: str) -> Executable:
+    """Delete the rows of a log, or of all logs of a thread."""
+    target = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}[table]
+    return delete(target).where(of_log(target) if scope == "log" else of_thread(target))
+
+
+@statement(scope=("log", "thread"))
+def remove_heads(d: Dialect, scope: str) -> Executable:
+    """Delete heads for good, leaving no tombstone."""
+    return delete(THREADS).where(of_log(THREADS) if scope == "log" else of_thread(THREADS))
+
+
+@statement()
+def bury(d: Dialect) -> Executable:
+    """Turn the heads of a thread into tombstones: ids and the epoch, nothing else."""
+    return (
+        update(THREADS)
+        .where(of_thread(THREADS), THREADS.c.deleted_at.is_(None))
+        .values(
+            deleted_at=bindparam("p_now"),
+            epoch=THREADS.c.epoch + 1,
+            version=THREADS.c.version + 1,
+            head_id=null(),
+            previous_id=null(),
+            meta=bindparam("p_meta", type_=THREADS.c.meta.type),
+            forked_thread=null(),
+            forked_seq=null(),
+            expires_at=null(),
+        )
+    )
+
+
+def delete_thread(d: Dialect, log: Log, now: datetime) -> Program[bool]:
+    """Delete all logs of a thread, leaving tombstones; whether a live one was there."""
+    rows = yield lock_thread(d), log.binds()
+    heads = [Head(*row) for row in rows]
+    if all(head.deleted_at is not None for head in heads):
+        return False
+    yield empty(d, table="checkpoints", scope="thread"), log.binds()
+    yield empty(d, table="deltas", scope="thread"), log.binds()
+    yield bury(d), log.binds() | {"p_now": now, "p_meta": {}}
+    return any(head.is_live(now) for head in heads)
+
+
+def remove_log(d: Dialect, log: Log) -> Program[int]:
+    """Remove one log for good, tombstone included; how many checkpoints it had."""
+    rows = yield lock_log(d), log.binds()
+    if not rows:
+        return 0
+    gone = yield empty(d, table="checkpoints", scope="log"), log.binds()
+    yield empty(d, table="deltas", scope="log"), log.binds()
+    yield remove_heads(d, scope="log"), log.binds()
+    return gone.count
+
+
+@statement()
+def remove_name(d: Dialect) -> Executable:
+    """Delete one checkpoint's name."""
+    same = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
+    return delete(CHECKPOINTS).where(of_log(CHECKPOINTS), same).returning(CHECKPOINTS.c.seq)
+
+
+@statement()
+def remove_unneeded(d: Dialect) -> Executable:
+    """Delete one state that neither has a name nor is a base."""
+    seq = bindparam("p_seq", type_=DELTAS.c.seq.type)
+    child = DELTAS.alias("child")
+    named = select(CHECKPOINTS.c.seq).where(of_log(CHECKPOINTS), CHECKPOINTS.c.seq == seq)
+    built_on = select(child.c.seq).where(
+        *(child.c[name] == bindparam(f"k_{name}") for name in LOG_KEY), child.c.base_seq == seq
+    )
+    return (
+        delete(DELTAS)
+        .where(of_log(DELTAS), DELTAS.c.seq == seq, DELTAS.c.kind.in_(words(*STATES)))
+        .where(~named.exists(), ~built_on.exists())
+        .returning(DELTAS.c.base_seq, DELTAS.c.depth)
+    )
+
+
+def delete_checkpoint(d: Dialect, log: Log, checkpoint_id: str, now: datetime) -> Program[bool]:
+    """Delete one checkpoint, and the states that only it needed; whether it was there."""
+    rows = yield lock_log(d), log.binds()
+    if not rows or not Head(*rows[0]).is_live(now):
+        return False
+    named = yield remove_name(d), log.binds() | {"p_checkpoint_id": checkpoint_id}
+    if not named:
+        return False
+    seq: int | None = named[0].seq
+    moved = False
+    while seq is not None:
+        gone = yield remove_unneeded(d), log.binds() | {"p_seq": seq}
+        if not gone:
+            break
+        # A state at an odd depth is nobody's base, in any process.
+        moved = moved or gone[0].depth % 2 == 0
+        seq = gone[0].base_seq
+    yield move_epoch(d), log.binds() | {"p_moved": int(moved)}
+    return True
+
+
+def prune_log(
+    d: Dialect, log: Log, now: datetime, rules: Mapping[str, Any]
+) -> Program[int]:
+    """Remove the names that *rules* let go, and the states nobody needs then; how many names.
+
+    *rules* are the binds of `appending.beyond_retention`, but for the one that stays: the newest.
+    """
+    rows = yield lock_log(d), log.binds()
+    if not rows:
+        return 0
+    head = Head(*rows[0])
+    if not head.is_live(now) or head.head_id is None:
+        return 0
+    gone = yield forget_names(d), log.binds() | rules | {"p_checkpoint_id": head.head_id}
+    yield from sweep_locked(d, log, renamed=gone.count > 0)
+    return gone.count

@@ -1,0 +1,56 @@
+"""What counts as a state, and how it becomes the mapping that is stored.
+
+A mapping, a pydantic model, or anything with ``to_checkpoint()`` and ``from_checkpoint()``. Knows
+nothing of bytes or SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+from memalchemy.errors import NotSerialisable
+
+Fallback = Callable[[Any], Any]
+
+
+def to_mapping(state: Any) -> tuple[Mapping[str, Any], Fallback | None]:
+    """The mapping to store, and how to simplify leaves that the codec does not know.
+
+    ``to_checkpoint()`` wins over everything. A pydantic model keeps its Python values (datetimes,
+    tuples, sets, bytes, Decimals); only leaves that the codec cannot store, such as enums and URLs,
+    take their JSON form, which ``state_type`` validates back on load.
+
+    Raises:
+        NotSerialisable: *state* is none of the three.
+    """
+    convert = getattr(state, "to_checkpoint", None)
+    if callable(convert):
+        mapping = convert()
+        if not isinstance(mapping, Mapping):
+            raise NotSerialisable("", "is what to_checkpoint() returned, and it is not a mapping")
+        return mapping, None
+    if isinstance(state, BaseModel):
+        return state.model_dump(mode="python"), to_jsonable_python
+    if isinstance(state, Mapping):
+        return state, None
+    raise NotSerialisable(
+        "",
+        f"is a {type(state).__name__}; a state is a mapping, a pydantic model, or an object with "
+        "to_checkpoint() and from_checkpoint()",
+    )
+
+
+def from_mapping(stored: dict[str, Any], state_type: Any | None) -> Any:
+    """Build a *state_type* from what was stored; without one, the mapping itself."""
+    if state_type is None:
+        return stored
+    build = getattr(state_type, "from_checkpoint", None)
+    if callable(build):
+        return build(stored)
+    if isinstance(state_type, type) and issubclass(state_type, BaseModel):
+        return state_type.model_validate(stored)
+    return state_type(stored)

@@ -1,0 +1,90 @@
+"""The registry of every statement memalchemy can emit.
+
+A statement is built once for a dialect and a variant and executed with bound values only. Because
+all of them are enumerable, each is compiled for every dialect, kept as reviewed golden SQL, and the
+test suite fails on an executed statement that is not here.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from sqlalchemy import Executable, Row
+
+from memalchemy.dialects import Dialect
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+
+
+class Answer(list[Row[Any]]):
+    """What a program receives for a statement: its rows, and how many rows it touched."""
+
+    def __init__(self, rows: Sequence[Row[Any]] = (), count: int = 0) -> None:
+        super().__init__(rows)
+        self.count = count
+
+
+Program = Generator[tuple[Executable, Parameters], Answer, T]
+"""An operation: yields statements with their values, receives answers, returns its result.
+
+It can be run on any connection, and again from the start if nothing was committed.
+"""
+
+
+class Statement(Generic[P]):
+    """A family of statements: one for each dialect and variant, built on first use."""
+
+    def __init__(
+        self, build: Callable[..., Executable | None], variants: dict[str, Sequence[Any]]
+    ) -> None:
+        self.name = f"{build.__module__.removeprefix('memalchemy.')}.{build.__name__.lstrip('_')}"
+        self._build = build
+        self._variants = variants
+        self._built: dict[tuple[str, tuple[tuple[str, Any], ...]], Executable | None] = {}
+        self.__doc__ = build.__doc__
+
+    def __call__(self, dialect: Dialect, **variant: Any) -> Executable:
+        statement = self._get(dialect, variant)
+        if statement is None:
+            raise AssertionError(f"{self.name} is not a statement of {dialect.name}")
+        return statement
+
+    def _get(self, dialect: Dialect, variant: dict[str, Any]) -> Executable | None:
+        key = (dialect.name, tuple(sorted(variant.items())))
+        if key not in self._built:
+            for name, value in variant.items():
+                if value not in self._variants[name]:
+                    raise AssertionError(f"{self.name}: {name}={value!r} is not registered")
+            self._built[key] = self._build(dialect, **variant)
+        return self._built[key]
+
+    def enumerate(self, dialect: Dialect) -> Iterator[tuple[str, Executable]]:
+        """Every (name, statement) of this family on *dialect*."""
+        for values in itertools.product(*self._variants.values()):
+            variant = dict(zip(self._variants, values, strict=True))
+            statement = self._get(dialect, variant)
+            if statement is not None:
+                shown = ", ".join(f"{k}={v}" for k, v in variant.items())
+                yield f"{self.name}({shown})", statement
+
+
+REGISTRY: dict[str, Statement[Any]] = {}
+
+
+def statement(**variants: Sequence[Any]) -> Callable[[Callable[..., Any]], Statement[Any]]:
+    """Register a statement builder; each keyword lists the values that a variant can take.
+
+    The builder returns ``None`` where a dialect has no such statement.
+    """
+
+    def register(build: Callable[..., Executable | None]) -> Statement[Any]:
+        made: Statement[Any] = Statement(build, variants)
+        REGISTRY[made.name] = made
+        return made
+
+    return register

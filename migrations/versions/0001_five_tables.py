@@ -82,7 +82,9 @@ class _Raw(sa.types.UserDefinedType):
         return self.name
 
 
-def _column(name: str, type_: sa.types.TypeEngine, nullable: bool = False, **kw: object) -> sa.Column:
+def _column(
+    name: str, type_: sa.types.TypeEngine, nullable: bool = False, **kw: object
+) -> sa.Column:
     return sa.Column(name, type_, nullable=nullable, **kw)
 
 
@@ -270,9 +272,7 @@ def _create_indexes() -> None:
             kw |= {"postgresql_where": sa.text(where), "sqlite_where": sa.text(where)}
         op.create_index(name, table, columns, schema=_schema(), **kw)
 
-    index(
-        "ix_threads_tenant_namespace_thread_id", "threads", ["tenant", "namespace", "thread_id"]
-    )
+    index("ix_threads_tenant_namespace_thread_id", "threads", ["tenant", "namespace", "thread_id"])
     index("ix_threads_expires_at", "threads", ["expires_at"], "expires_at IS NOT NULL")
     index(
         "ix_checkpoints_run_id",
@@ -313,7 +313,7 @@ def _create_indexes() -> None:
 def _sqlite_extras() -> None:
     op.execute(
         "CREATE VIRTUAL TABLE deltas_search USING fts5(search_text, content='deltas', "
-        f'content_rowid=\'rowid\', columnsize=0, tokenize="{FTS5_TOKENIZE}")'
+        f"content_rowid='rowid', columnsize=0, tokenize=\"{FTS5_TOKENIZE}\")"
     )
     put = "INSERT INTO deltas_search(rowid, search_text) VALUES (new.rowid, new.search_text);"
     take = (
@@ -370,9 +370,7 @@ def _postgresql_extras() -> None:
         f"CREATE INDEX ix_deltas_search_text ON {deltas} "
         "USING gin (to_tsvector('simple', search_text)) WHERE search_text IS NOT NULL"
     )
-    op.execute(
-        f"CREATE INDEX ix_checkpoints_meta ON {checkpoints} USING gin (meta jsonb_path_ops)"
-    )
+    op.execute(f"CREATE INDEX ix_checkpoints_meta ON {checkpoints} USING gin (meta jsonb_path_ops)")
     # Every save updates this row in place; room on the page keeps the updates HOT.
     op.execute(f"ALTER TABLE {_qualified('threads')} SET (fillfactor = 70)")
 

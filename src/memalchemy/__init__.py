@@ -1,8 +1,8 @@
 """One SQL schema for everything an agent remembers.
 
-    async with Database("sqlite:///agent.db") as db:
-        checkpointer = Checkpointer(db)
-        await checkpointer.save({"messages": []}, "thread-1")
+async with Database("sqlite:///agent.db") as db:
+    checkpointer = Checkpointer(db)
+    await checkpointer.save({"messages": []}, "thread-1")
 """
 
 from memalchemy._version import __version__

@@ -29,7 +29,9 @@ def search_checkpoints(d: Dialect) -> Executable:
     )
     worth = select(found.c.term, bits.label("bits")).cte("worth")
     asked = (
-        select(func.coalesce(func.sum(worth.c.bits), 0) + RARE * (bindparam("p_terms") - func.count()))
+        select(
+            func.coalesce(func.sum(worth.c.bits), 0) + RARE * (bindparam("p_terms") - func.count())
+        )
         .select_from(worth)
         .scalar_subquery()
     )
@@ -62,5 +64,3 @@ def search_checkpoints(d: Dialect) -> Executable:
         .order_by(ranked.c.bits.desc(), CHECKPOINTS.c.created_at.desc(), CHECKPOINTS.c.seq.desc())
         .limit(bindparam("p_limit"))
     )
-
-

@@ -24,9 +24,9 @@ Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 class Answer(list[Row[Any]]):
     """What a program receives for a statement: its rows, and how many rows it touched."""
 
-    def __init__(self, rows: Sequence[Row[Any]] = (), count: int = 0) -> None:
+    def __init__(self, rows: Sequence[Row[Any]] = (), touched: int = 0) -> None:
         super().__init__(rows)
-        self.count = count
+        self.touched = touched
 
 
 Program = Generator[tuple[Executable, Parameters], Answer, T]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import orjson
@@ -113,7 +114,7 @@ class Keeping(Scope):
         erased = 0
         for found in await self._selected(thread_id, metadata, connection):
             erased += await self.db.write(
-                lambda found=found: upkeep.erase_thread(d, self.db.tenant, found),
+                partial(upkeep.erase_thread, d, self.db.tenant, found),
                 connection=connection,
             )
             self._cache.drop_thread(self.db.tenant, found)
@@ -192,11 +193,13 @@ class Keeping(Scope):
         for name in await self._rows(upkeep.list_in_order(d), log.binds(), connection):
             now = datetime.now(UTC)
             tip = await self.db.read(
-                lambda name=name, now=now: queries.chain(d, log, name.checkpoint_id, now),
+                partial(queries.chain, d, log, name.checkpoint_id, now),
                 connection=connection,
             )
             rows = await self._rows(
-                queries.read_name(d), log.binds() | {"p_checkpoint_id": name.checkpoint_id}, connection
+                queries.read_name(d),
+                log.binds() | {"p_checkpoint_id": name.checkpoint_id},
+                connection,
             )
             if tip is None or not rows:
                 continue  # deleted meanwhile

@@ -163,9 +163,10 @@ class Looking(Scope):
         """What a thread takes: total_checkpoints, total_size (bytes of every state whole),
         compressed_size (bytes stored), compression_ratio, full_checkpoints, delta_checkpoints.
         """
-        ((count, raw, stored, full),) = await self._rows(
+        rows = await self._rows(
             queries.measure(self.db.dialect), self._log(thread_id).binds(), connection
         )
+        count, raw, stored, full = rows[0]
         return {
             "total_checkpoints": count,
             "total_size": int(raw),

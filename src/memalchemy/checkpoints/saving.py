@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from memalchemy.checkpoints.cache import TipCache
@@ -55,9 +56,7 @@ class Saver:
     max_chain_depth: int
     compression_level: int
 
-    async def save(
-        self, request: Request, connection: HostConnection | None, event: Event
-    ) -> None:
+    async def save(self, request: Request, connection: HostConnection | None, event: Event) -> None:
         """Save, once and whole.
 
         Raises:
@@ -68,10 +67,10 @@ class Saver:
         for attempt in range(TRIES):
             tip = await self._tip(request, connection, event, fresh=attempt > 0)
             draft = await off_loop(
-                values.state_size(request.parts), lambda tip=tip: self._encode(request, tip)
+                values.state_size(request.parts), partial(self._encode, request, tip)
             )
             position = await self.db.write(
-                lambda draft=draft: self._append(request, *draft),
+                partial(self._append, request, *draft),
                 connection=connection,
                 event=event,
                 single=self.db.dialect.single_statement_save,
@@ -222,9 +221,7 @@ class Saver:
             current=newest,
         )
 
-    async def _head(
-        self, log: Log, connection: HostConnection | None, event: Event
-    ) -> Head | None:
+    async def _head(self, log: Log, connection: HostConnection | None, event: Event) -> Head | None:
         return await self.db.read(
             lambda: _look(self.db.dialect, log), connection=connection, event=event
         )
@@ -232,7 +229,7 @@ class Saver:
 
 def _look(d: Dialect, log: Log) -> Program[Head | None]:
     rows = yield read_head(d), log.binds()
-    return Head(*rows[0]) if rows else None
+    return Head._make(rows[0]) if rows else None
 
 
 async def off_loop(size: int, work: Callable[[], T]) -> T:

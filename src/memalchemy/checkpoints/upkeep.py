@@ -140,9 +140,7 @@ def rewrite_size(d: Dialect) -> Executable:
     )
 
 
-def rewrite_log(
-    d: Dialect, log: Log, now: datetime, *, level: int, max_depth: int
-) -> Program[int]:
+def rewrite_log(d: Dialect, log: Log, now: datetime, *, level: int, max_depth: int) -> Program[int]:
     """Encode every checkpoint anew on checkpoints that still have a name; drop all other states.
 
     Rows change in place and in order: a row that is not rewritten yet builds on the state of its
@@ -167,7 +165,10 @@ def rewrite_log(
             "p_payload": draft.payload,
         }
         yield rewrite_delta(d), values
-        yield rewrite_size(d), log.binds() | {"p_seq": name.seq, "p_stored_size": len(draft.payload)}
+        yield (
+            rewrite_size(d),
+            log.binds() | {"p_seq": name.seq, "p_stored_size": len(draft.payload)},
+        )
         tip = draft.as_tip(name.checkpoint_id, name.seq, 0)
     return (yield from sweep_locked(d, log, renamed=True, rewritten=True))
 
@@ -227,7 +228,5 @@ def erase_everything(d: Dialect, tenant: str) -> Program[int]:
     for table in _ERASABLE:
         gone = yield erase_tenant(d, table=table), {"k_tenant": tenant}
         if table in ("checkpoints", "store_items"):
-            erased += gone.count
+            erased += gone.touched
     return erased
-
-

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -102,7 +102,7 @@ def snippet(text: str, terms: Iterable[list[str]], width: int = 24) -> str:
     return "".join(out)
 
 
-def added_strings(state: dict[str, Any], new: Parts, parent: Parts | None) -> Iterator[str]:
+def added_strings(state: Mapping[str, Any], new: Parts, parent: Parts | None) -> Iterator[str]:
     """The strings that *new* has and *parent* had not; all of them without a parent.
 
     *state* is what *new* encodes. Cost is by what changed, not by the size of the state, where
@@ -171,7 +171,5 @@ def _string_part(encoded: bytes, low: int, high: int, floor: int) -> str:
 def _fold(text: str) -> str:
     """Compatibility forms folded, accents dropped; Hangul and voiced kana stay whole."""
     decomposed = unicodedata.normalize("NFKD", text)
-    kept = "".join(
-        c for c in decomposed if unicodedata.category(c) != "Mn" or c in _VOICING_MARKS
-    )
+    kept = "".join(c for c in decomposed if unicodedata.category(c) != "Mn" or c in _VOICING_MARKS)
     return unicodedata.normalize("NFC", kept)

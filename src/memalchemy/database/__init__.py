@@ -13,6 +13,7 @@ import random
 import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from sqlalchemy import Connection, text
@@ -238,7 +239,7 @@ class _Core:
                 names = ", ".join(sorted(engine_options))
                 raise TypeError(f"a SQLite URL takes no engine options; got {names}")
             synchronous = "FULL" if durability == "full" else "NORMAL"
-            self._open = lambda: Embedded(target.path, synchronous)
+            self._open: Callable[[], Embedded] = partial(Embedded, target.path, synchronous)
             self._embedded = self._open()
         else:
             self._served = Served(
@@ -317,7 +318,10 @@ class _Core:
 
     async def health(self) -> dict[str, Any]:
         found = await self.schema_job(
-            lambda c: (c.scalar(text(self.dialect.server_version)), migrate.current(c, schema=self.schema))
+            lambda c: (
+                c.scalar(text(self.dialect.server_version)),
+                migrate.current(c, schema=self.schema),
+            )
         )
         return {
             "url": self.display,
@@ -438,5 +442,3 @@ class _Core:
 
 # SQLite connections must not be used, nor closed, in a process that inherited them.
 _left_to_the_parent: list[Embedded] = []
-
-

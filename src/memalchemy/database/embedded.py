@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import aiosqlite
-from sqlalchemy import Connection, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool, StaticPool
 
@@ -122,7 +122,10 @@ class Embedded:
                 prepare(connection, synchronous=self._synchronous, read_only=read_only)
             except sqlite3.OperationalError as error:
                 connection.close()
-                busy = (error.sqlite_errorcode & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+                busy = (error.sqlite_errorcode & 0xFF) in (
+                    sqlite3.SQLITE_BUSY,
+                    sqlite3.SQLITE_LOCKED,
+                )
                 if not busy or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
@@ -169,7 +172,7 @@ def _begin_immediate(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def _engine(connect: Callable[[], sqlite3.Connection]) -> Any:
+def _engine(connect: Callable[[], sqlite3.Connection]) -> Engine:
     return create_engine(
         "sqlite://",
         creator=connect,
@@ -177,5 +180,3 @@ def _engine(connect: Callable[[], sqlite3.Connection]) -> Any:
         isolation_level="AUTOCOMMIT",
         hide_parameters=True,
     )
-
-

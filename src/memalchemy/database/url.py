@@ -67,7 +67,9 @@ def _sqlite(url: URL, driver: str) -> Target:
 
 
 def _postgresql(url: URL, driver: str) -> Target:
-    driver = driver or ("psycopg" if not _installed("asyncpg") and _installed("psycopg") else "asyncpg")
+    driver = driver or (
+        "psycopg" if not _installed("asyncpg") and _installed("psycopg") else "asyncpg"
+    )
     if driver not in ("asyncpg", "psycopg"):
         raise UnknownURL(
             f"memalchemy uses postgresql+asyncpg or postgresql+psycopg, not {driver!r}"

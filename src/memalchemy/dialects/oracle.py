@@ -85,9 +85,7 @@ class Oracle(Dialect):
                 "NOT JSON_EQUAL(checkpoints.meta, JSON_MERGEPATCH(checkpoints.meta, :match_pair)) "
                 "AND JSON_EXISTS(checkpoints.meta, '$.*?(@ == null)')"
             )  # type: ignore[return-value]
-        return text(
-            "JSON_EQUAL(checkpoints.meta, JSON_MERGEPATCH(checkpoints.meta, :match_pair))"
-        )  # type: ignore[return-value]
+        return text("JSON_EQUAL(checkpoints.meta, JSON_MERGEPATCH(checkpoints.meta, :match_pair))")  # type: ignore[return-value]
 
     def json_parameters(self, key: str, value: Any, kind: str) -> dict[str, Any]:
         return {"match_pair": orjson.dumps({key: value}).decode()}

@@ -21,14 +21,13 @@ from sqlalchemy import (
     cast,
     column,
     func,
-    inspect,
     literal_column,
     select,
     table,
     text,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, insert  # noqa: TID251
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert  # noqa: TID251
 
 from memalchemy.dialects.base import Dialect, Failure, original
 from memalchemy.schema import DeltaRow, PgVector
@@ -166,11 +165,16 @@ class PostgreSQL(Dialect):
         return True
 
     def adopt_vector_type(self, connection: Connection, schema: str | None) -> None:
-        key = [column(name) for name in ("tenant", "namespace", "key", "field", "model", "part")]
+        key: list[ColumnElement[str]] = [
+            column(name) for name in ("tenant", "namespace", "key", "field", "model", "part")
+        ]
         old, new = column("vector", LargeBinary), column("native", Text)
         embeddings = table("embeddings", *key, old, new, schema=schema)
-        columns = inspect(connection).get_columns("embeddings", schema=schema)
-        if not any(c["name"] == "vector" and isinstance(c["type"], BYTEA) for c in columns):
+        stored_as = text(
+            "SELECT data_type FROM information_schema.columns WHERE table_name = 'embeddings' "
+            "AND column_name = 'vector' AND table_schema = coalesce(:schema, current_schema())"
+        )
+        if connection.scalar(stored_as, {"schema": schema}) != "bytea":
             return
         name = f"{schema}.embeddings" if schema else "embeddings"
         connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN native VECTOR")
@@ -199,5 +203,3 @@ class PostgreSQL(Dialect):
     def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
         usage = [f"GRANT USAGE ON SCHEMA {schema or 'public'} TO {role};"]
         return usage + super().grants(role, schema, tables)
-
-

@@ -70,7 +70,9 @@ class SQLite(Dialect):
         return statement
 
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
-        each = func.json_each(owner.c.meta).table_valued("key", "type", "atom", "value", name="each")
+        each = func.json_each(owner.c.meta).table_valued(
+            "key", "type", "atom", "value", name="each"
+        )
         types = {"text": ["text"], "number": ["integer", "real"], "container": ["object", "array"]}
         match = [
             each.c.key == bindparam("match_key"),
@@ -102,8 +104,10 @@ class SQLite(Dialect):
         else:
             value = literal_column(f"'{kind}'")
         separated = bindparam("match_key").op("||")(func.char(31)).op("||")(value)
-        return literal_column("'\"'").op("||")(func.lower(func.hex(separated))).op("||")(
+        return (
             literal_column("'\"'")
+            .op("||")(func.lower(func.hex(separated)))
+            .op("||")(literal_column("'\"'"))
         )
 
     def json_parameters(self, key: str, value: Any, kind: str) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from memalchemy.dialects import Dialect
 from memalchemy.errors import UniqueViolation
@@ -66,7 +67,7 @@ _RETURNED = (
 )
 
 
-def _advance(based: bool, expected: str) -> Any:
+def _advance(based: bool, expected: str) -> ReturningUpdate[Any]:
     conditions = [of_log(THREADS), live(), *_as_expected(expected)]
     if based:
         conditions.append(THREADS.c.epoch == bindparam("p_epoch"))
@@ -184,11 +185,7 @@ def _delta_values() -> dict[str, Any]:
 def _checkpoint_values(previous: ColumnElement[Any]) -> dict[str, Any]:
     key = {name: bindparam(f"k_{name}", type_=CHECKPOINTS.c[name].type) for name in LOG_KEY}
     parent = func.coalesce(bindparam("p_parent_id", type_=CHECKPOINTS.c.parent_id.type), previous)
-    return (
-        key
-        | binds(CHECKPOINTS, ("checkpoint_id", *_CHECKPOINT))
-        | {"parent_id": parent}
-    )
+    return key | binds(CHECKPOINTS, ("checkpoint_id", *_CHECKPOINT)) | {"parent_id": parent}
 
 
 def _replacement(seq: Any) -> dict[str, Any]:
@@ -306,21 +303,21 @@ def append(
     """
     if d.single_statement_save:
         rows = yield save(d, first=first, expected=expected, retain=retain), values
-        return Position(*rows[0]) if rows else None
+        return Position._make(rows[0]) if rows else None
     if first == "begin":
         rows = yield from _begin_program(d, values, expected)
     else:
         rows = yield advance(d, based=first == "based", expected=expected), values
     if not rows:
         return None
-    position = Position(*rows[0])
+    position = Position._make(rows[0])
     placed = dict(values) | {"p_seq": position.seq, "p_previous_id": position.previous_id}
     yield put_delta(d), placed
     if d.upserts:
         yield put_checkpoint(d), placed
     else:
         moved = yield move_checkpoint(d), placed
-        if not moved.count:
+        if not moved.touched:
             yield new_checkpoint(d), placed
     if retain:
         yield forget_names(d), placed

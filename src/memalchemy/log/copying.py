@@ -73,7 +73,7 @@ def copy_log(
     heads: dict[Log, Head | None] = {}
     for log in sorted((source, target)):
         rows = yield lock_log(d), log.binds()
-        heads[log] = Head(*rows[0]) if rows else None
+        heads[log] = Head._make(rows[0]) if rows else None
     old, new = heads[source], heads[target]
     if old is None or not old.is_live(now):
         return False

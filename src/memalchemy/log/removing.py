@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -112,15 +111,13 @@ def sweep(d: Dialect, log: Log) -> Program[int]:
     return (yield from sweep_locked(d, log, renamed=False))
 
 
-def sweep_locked(
-    d: Dialect, log: Log, *, renamed: bool, rewritten: bool = False
-) -> Program[int]:
+def sweep_locked(d: Dialect, log: Log, *, renamed: bool, rewritten: bool = False) -> Program[int]:
     """`sweep` for a caller that holds the lock, and has removed names or rewritten states."""
     swept = yield sweep_dead(d), log.binds()
-    moved = swept.count > 0 or rewritten
+    moved = swept.touched > 0 or rewritten
     if moved or renamed:
         yield move_epoch(d), log.binds() | {"p_moved": int(moved)}
-    return swept.count
+    return swept.touched
 
 
 @statement(table=("checkpoints", "deltas"), scope=("log", "thread"))
@@ -159,7 +156,7 @@ def bury(d: Dialect) -> Executable:
 def delete_thread(d: Dialect, log: Log, now: datetime) -> Program[bool]:
     """Delete all logs of a thread, leaving tombstones; whether a live one was there."""
     rows = yield lock_thread(d), log.binds()
-    heads = [Head(*row) for row in rows]
+    heads = [Head._make(row) for row in rows]
     if all(head.deleted_at is not None for head in heads):
         return False
     yield empty(d, table="checkpoints", scope="thread"), log.binds()
@@ -176,7 +173,7 @@ def remove_log(d: Dialect, log: Log) -> Program[int]:
     gone = yield empty(d, table="checkpoints", scope="log"), log.binds()
     yield empty(d, table="deltas", scope="log"), log.binds()
     yield remove_heads(d, scope="log"), log.binds()
-    return gone.count
+    return gone.touched
 
 
 @statement()
@@ -206,7 +203,7 @@ def remove_unneeded(d: Dialect) -> Executable:
 def delete_checkpoint(d: Dialect, log: Log, checkpoint_id: str, now: datetime) -> Program[bool]:
     """Delete one checkpoint, and the states that only it needed; whether it was there."""
     rows = yield lock_log(d), log.binds()
-    if not rows or not Head(*rows[0]).is_live(now):
+    if not rows or not Head._make(rows[0]).is_live(now):
         return False
     named = yield remove_name(d), log.binds() | {"p_checkpoint_id": checkpoint_id}
     if not named:
@@ -224,9 +221,7 @@ def delete_checkpoint(d: Dialect, log: Log, checkpoint_id: str, now: datetime) -
     return True
 
 
-def prune_log(
-    d: Dialect, log: Log, now: datetime, rules: Mapping[str, Any]
-) -> Program[int]:
+def prune_log(d: Dialect, log: Log, now: datetime, rules: dict[str, Any]) -> Program[int]:
     """Remove the names that *rules* let go, and the states nobody needs then; how many names.
 
     *rules* are the binds of `appending.beyond_retention`, but for the one that stays: the newest.
@@ -234,9 +229,9 @@ def prune_log(
     rows = yield lock_log(d), log.binds()
     if not rows:
         return 0
-    head = Head(*rows[0])
+    head = Head._make(rows[0])
     if not head.is_live(now) or head.head_id is None:
         return 0
     gone = yield forget_names(d), log.binds() | rules | {"p_checkpoint_id": head.head_id}
-    yield from sweep_locked(d, log, renamed=gone.count > 0)
-    return gone.count
+    yield from sweep_locked(d, log, renamed=gone.touched > 0)
+    return gone.touched

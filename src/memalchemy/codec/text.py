@@ -18,7 +18,7 @@ from memalchemy.codec.deltas import cut
 from memalchemy.codec.values import TAGGED, Parts
 
 MAX_TEXT = 200_000
-"""Characters of search text per checkpoint: a tsvector over 1 MB makes PostgreSQL refuse the row."""
+"""Characters of search text per checkpoint: PostgreSQL refuses a tsvector of over 1 MB."""
 
 MAX_TOKEN = 100
 """Longer runs are encodings and hashes, which nobody searches for."""

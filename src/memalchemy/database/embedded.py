@@ -1,4 +1,4 @@
-"""SQLite in this process: a writer thread, reader threads, and transactions that borrow the writer."""
+"""SQLite in this process: a writer thread, reader threads, transactions that borrow the writer."""
 
 from __future__ import annotations
 

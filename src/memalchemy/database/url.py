@@ -1,4 +1,4 @@
-"""Database URLs as people type them and providers hand them out, made into what SQLAlchemy takes."""
+"""Database URLs as people type them and providers hand them out, made SQLAlchemy's."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ one, so a bad save never harms its neighbours.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import threading
@@ -120,11 +121,9 @@ class Writer:
         self.batches += 1
         self.jobs += len(live)
         if len(live) > 1:
-            try:
+            # A failure is not lost: each job runs again alone and reports for itself.
+            with contextlib.suppress(Exception):
                 results = self._transaction([job for job, _ in live])
-            except Exception:  # noqa: BLE001 - each job runs again alone and reports for itself
-                pass
-            else:
                 for (_, future), result in zip(live, results, strict=True):
                     future.set_result(result)
                 return

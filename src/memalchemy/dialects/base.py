@@ -16,6 +16,7 @@ from sqlalchemy import (
     Connection,
     Executable,
     FromClause,
+    Insert,
     Select,
     Table,
     select,
@@ -66,7 +67,7 @@ class Dialect:
         *,
         source: Select[Any] | None = None,
         where: ColumnElement[bool] | None = None,
-    ) -> Any:
+    ) -> Insert:
         """INSERT *values* (or *source*); where *key* is taken, UPDATE *set_* if *where* holds.
 
         Callers build *set_* with `excluded` and the table's own columns.
@@ -98,7 +99,7 @@ class Dialect:
         raise NotImplementedError
 
     def text_hits(self) -> FromClause:
-        """Rows ``(term, tenant, thread_id, namespace, seq)`` of deltas that hold a term of ``:terms``."""
+        """``term, tenant, thread_id, namespace, seq`` of deltas that hold a term of ``:terms``."""
         raise NotImplementedError
 
     def text_terms(self, terms: Sequence[Sequence[str]]) -> Any:
@@ -110,7 +111,7 @@ class Dialect:
         raise NotImplementedError
 
     def migration_lock(self, connection: Connection, schema: str | None) -> None:
-        """Wait until no other process migrates *schema*, and hold that until the transaction ends."""
+        """Wait until no other process migrates *schema*; held until the transaction ends."""
         raise NotImplementedError
 
     def has_vector_type(self, connection: Connection) -> bool:

@@ -15,6 +15,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     FromClause,
+    Insert,
     Select,
     Table,
     column,
@@ -72,7 +73,7 @@ class Oracle(Dialect):
         *,
         source: Select[Any] | None = None,
         where: ColumnElement[bool] | None = None,
-    ) -> Any:
+    ) -> Insert:
         # MERGE with a bytes bind over 32 KB is ORA-01461, and it still races to ORA-00001.
         raise AssertionError("Oracle has no upsert here; log.py updates, inserts and retries")
 

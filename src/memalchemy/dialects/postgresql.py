@@ -10,9 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 import orjson
 from sqlalchemy import (
+    ColumnClause,
     ColumnElement,
     Connection,
     FromClause,
+    Insert,
     LargeBinary,
     Select,
     Table,
@@ -74,7 +76,7 @@ class PostgreSQL(Dialect):
         *,
         source: Select[Any] | None = None,
         where: ColumnElement[bool] | None = None,
-    ) -> Any:
+    ) -> Insert:
         statement = insert(table)
         if source is None:
             statement = statement.values(values)
@@ -165,7 +167,7 @@ class PostgreSQL(Dialect):
         return True
 
     def adopt_vector_type(self, connection: Connection, schema: str | None) -> None:
-        key: list[ColumnElement[str]] = [
+        key: list[ColumnClause[Any]] = [
             column(name) for name in ("tenant", "namespace", "key", "field", "model", "part")
         ]
         old, new = column("vector", LargeBinary), column("native", Text)
@@ -189,7 +191,7 @@ class PostgreSQL(Dialect):
                 one,
                 [
                     {f"k_{c.name}": value for c, value in zip(key, row, strict=False)}
-                    | {"floats": str(np.frombuffer(row[-1], "<f4").tolist())}
+                    | {"floats": str(np.frombuffer(bytes(row[-1]), "<f4").tolist())}
                     for row in rows
                 ],
             )

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Connection,
     Executable,
     FromClause,
+    Insert,
     Select,
     Table,
     and_,
@@ -49,7 +50,7 @@ class SQLite(Dialect):
         *,
         source: Select[Any] | None = None,
         where: ColumnElement[bool] | None = None,
-    ) -> Any:
+    ) -> Insert:
         statement = insert(table)
         if source is None:
             statement = statement.values(values)
@@ -62,7 +63,7 @@ class SQLite(Dialect):
 
     def lock(self, table: Table, where: ColumnElement[bool], columns: Sequence[Any]) -> Executable:
         # There is no FOR UPDATE, and a deferred transaction that reads before it writes cannot be
-        # upgraded once somebody else has written. A write that changes nothing takes the lock first.
+        # upgraded once somebody else has written. A write that changes nothing locks first.
         same = table.c.next_seq
         return update(table).where(where).values({same: same}).returning(*columns)
 
@@ -184,7 +185,7 @@ def prepare(connection: sqlite3.Connection, *, synchronous: str, read_only: bool
     """
     if sqlite3.sqlite_version_info < (3, 35, 0):
         raise sqlite3.NotSupportedError(
-            f"SQLite {sqlite3.sqlite_version} is too old: memalchemy needs 3.35 or later (RETURNING)"
+            f"SQLite {sqlite3.sqlite_version} is too old: memalchemy needs 3.35 (RETURNING)"
         )
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_SECONDS * 1000}")
     connection.execute("PRAGMA foreign_keys = ON")

@@ -1,0 +1,84 @@
+"""The public surface: small, documented, and changed only on purpose."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from pathlib import Path
+
+import memalchemy
+from memalchemy import errors
+
+_BUILTIN = (BaseException, ImportError)
+SNAPSHOT = Path(__file__).parent / "public_api.txt"
+
+
+def _surface() -> str:
+    lines = []
+    for name in memalchemy.__all__:
+        value = getattr(memalchemy, name)
+        if not inspect.isclass(value):
+            lines.append(name)
+            continue
+        lines.append(f"class {name}{_signature(value.__init__)}")
+        for member, _ in inspect.getmembers(value):
+            builtin = any(member in vars(base) for base in _BUILTIN if issubclass(value, base))
+            if member.startswith("_") or builtin:
+                continue
+            where = inspect.getattr_static(value, member)
+            if inspect.isfunction(where):
+                prefix = "async " if inspect.iscoroutinefunction(where) else ""
+                lines.append(f"  {prefix}{member}{_signature(where)}")
+            else:
+                lines.append(f"  {member}")
+    return "\n".join(lines) + "\n"
+
+
+def _signature(function: object) -> str:
+    if not inspect.isfunction(function):
+        return "()"
+    return str(inspect.signature(function))
+
+
+def test_the_public_api_is_the_one_that_was_reviewed() -> None:
+    surface = _surface()
+    if os.environ.get("MEMALCHEMY_REGENERATE"):
+        SNAPSHOT.write_text(surface)
+
+    assert surface == SNAPSHOT.read_text()
+
+
+def test_all_is_sorted_and_complete() -> None:
+    assert sorted(memalchemy.__all__, key=_natural) == memalchemy.__all__
+    for name in memalchemy.__all__:
+        assert getattr(memalchemy, name) is not None
+
+
+def _natural(name: str) -> tuple[int, str]:
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
+
+
+def test_every_public_method_has_a_docstring() -> None:
+    for name in memalchemy.__all__:
+        value = getattr(memalchemy, name)
+        if not inspect.isclass(value):
+            continue
+        assert value.__doc__, name
+        for member, function in inspect.getmembers(value, inspect.isfunction):
+            if not member.startswith("_"):
+                assert function.__doc__, f"{name}.{member}"
+
+
+def test_every_error_has_a_code_of_its_own_and_a_line_in_the_documentation() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "errors.md").read_text()
+    classes = [
+        value
+        for value in vars(errors).values()
+        if inspect.isclass(value)
+        and issubclass(value, errors.MemalchemyError)
+        and value is not errors.MemalchemyError
+    ]
+
+    assert len({cls.code for cls in classes}) == len(classes)
+    for cls in classes:
+        assert f"`{cls.code}` | `{cls.__name__}`" in page

@@ -66,9 +66,12 @@ class Saver:
         """
         for attempt in range(TRIES):
             tip = await self._tip(request, connection, event, fresh=attempt > 0)
-            draft = await off_loop(
-                values.state_size(request.parts), partial(self._encode, request, tip)
-            )
+            size = values.state_size(request.parts)
+            state = request.state
+            if not event.cache_hit or size >= OFF_LOOP_BYTES:
+                # The caller's object may change while we wait; what was encoded does not.
+                state = values.decode_state(request.parts)
+            draft = await off_loop(size, partial(self._encode, request, state, tip))
             position = await self.db.write(
                 partial(self._append, request, *draft),
                 connection=connection,
@@ -85,14 +88,14 @@ class Saver:
                 f"thread {request.log.thread_id!r} was deleted and saved by others {TRIES} times "
                 "while this save was tried; nothing was written"
             )
-        state, _ = draft
-        event.payload_bytes, event.state_bytes = len(state.payload), state.raw_size
-        new = state.as_tip(request.checkpoint_id, position.seq, position.epoch)
+        stored, _ = draft
+        event.payload_bytes, event.state_bytes = len(stored.payload), stored.raw_size
+        new = stored.as_tip(request.checkpoint_id, position.seq, position.epoch)
         if connection is None:
             self.cache.put(request.log, new)
         else:
             self.db.on_commit(connection, lambda: self.cache.put(request.log, new))
-        if self.retention is not None and state.kind == "snapshot" and position.seq > 1:
+        if self.retention is not None and stored.kind == "snapshot" and position.seq > 1:
             # Names went with the save; the rows under them go here, once in many saves.
             await self.db.write(
                 lambda: sweep(self.db.dialect, request.log), connection=connection, repeatable=True
@@ -125,7 +128,9 @@ class Saver:
             )
         return None
 
-    def _encode(self, request: Request, tip: Tip | None) -> tuple[Draft, str | None]:
+    def _encode(
+        self, request: Request, state: Mapping[str, Any], tip: Tip | None
+    ) -> tuple[Draft, str | None]:
         draft = encode(
             request.parts,
             tip,
@@ -135,7 +140,7 @@ class Saver:
         if not self.index_text:
             return draft, None
         parent = None if tip is None else tip.parts()
-        added = text.added_strings(request.state, request.parts, parent)
+        added = text.added_strings(state, request.parts, parent)
         return draft, text.search_text(added)
 
     def _append(self, request: Request, draft: Draft, words: str | None) -> Program[Any]:
@@ -206,7 +211,9 @@ class Saver:
             return False
         if head is not None and head.is_expired(request.now):
             await self.db.write(
-                lambda: remove_log(self.db.dialect, log), connection=connection, event=event
+                lambda: remove_log(self.db.dialect, log, lambda h: h.is_expired(request.now)),
+                connection=connection,
+                event=event,
             )
             return False
         newest = None if head is None else head.head_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Executable, and_, bindparam, delete, or_, select, update
+from sqlalchemy import ColumnElement, Executable, and_, bindparam, delete, or_, select, update
 
 from memalchemy.checkpoints.chain import CODEC, Tip, encode
 from memalchemy.checkpoints.queries import chain, decoded
@@ -50,6 +50,14 @@ def list_logs(d: Dialect, after: bool) -> Executable:
     return query.where(THREADS.c.thread_id > bindparam("p_thread_id")) if after else query
 
 
+def _stale() -> ColumnElement[bool]:
+    return or_(
+        and_(THREADS.c.deleted_at.is_(None), THREADS.c.updated_at < bindparam("p_cutoff")),
+        THREADS.c.expires_at <= bindparam("p_now"),
+        THREADS.c.deleted_at < bindparam("p_buried"),
+    )
+
+
 @statement()
 def list_stale(d: Dialect) -> Executable:
     """Logs to remove for good: idle since ``p_cutoff``, expired, or tombstones past their day."""
@@ -58,11 +66,7 @@ def list_stale(d: Dialect) -> Executable:
         .where(
             THREADS.c.tenant == bindparam("k_tenant"),
             THREADS.c.namespace == bindparam("k_namespace"),
-            or_(
-                and_(THREADS.c.deleted_at.is_(None), THREADS.c.updated_at < bindparam("p_cutoff")),
-                THREADS.c.expires_at <= bindparam("p_now"),
-                THREADS.c.deleted_at < bindparam("p_buried"),
-            ),
+            _stale(),
         )
         .order_by(THREADS.c.thread_id)
         .limit(bindparam("p_limit"))
@@ -73,21 +77,19 @@ def remove_stale(
     d: Dialect, tenant: str, namespace: str, *, cutoff: datetime, now: datetime
 ) -> Program[tuple[int, int]]:
     """Remove one batch of stale logs: how many logs, and how many checkpoints they had."""
-    rows = yield (
-        list_stale(d),
-        {
-            "k_tenant": tenant,
-            "k_namespace": namespace,
-            "p_cutoff": cutoff,
-            "p_now": now,
-            "p_buried": now - TOMBSTONE_LIFE,
-            "p_limit": BATCH,
-        },
-    )
+    binds = {
+        "k_tenant": tenant,
+        "k_namespace": namespace,
+        "p_cutoff": cutoff,
+        "p_now": now,
+        "p_buried": now - TOMBSTONE_LIFE,
+    }
+    rows = yield list_stale(d), binds | {"p_limit": BATCH}
     checkpoints = 0
     for row in rows:
         log = Log(tenant, row.thread_id, namespace)
-        locked = yield lock_stale(d), log.binds() | {"p_cutoff": cutoff, "p_now": now}
+        # It was stale when it was listed; whether it still is shows under the lock.
+        locked = yield lock_stale(d), binds | log.binds()
         if locked:
             checkpoints += yield from remove_log(d, log)
     return len(rows), checkpoints
@@ -96,12 +98,7 @@ def remove_stale(
 @statement()
 def lock_stale(d: Dialect) -> Executable:
     """Lock a log if it is still as stale as it looked."""
-    stale = or_(
-        THREADS.c.deleted_at.is_not(None),
-        THREADS.c.updated_at < bindparam("p_cutoff"),
-        THREADS.c.expires_at <= bindparam("p_now"),
-    )
-    return d.lock(THREADS, and_(of_log(THREADS), stale), [THREADS.c.thread_id])
+    return d.lock(THREADS, and_(of_log(THREADS), _stale()), [THREADS.c.thread_id])
 
 
 # --- Rewriting -----------------------------------------------------------------------------------

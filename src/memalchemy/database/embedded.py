@@ -75,12 +75,13 @@ class Embedded:
         lease = self.writer.lease()
         try:
             await asyncio.wrap_future(lease.granted)
-            token = _borrowed.set(_borrowed.get() | {id(self)})
+            _borrowed.set(_borrowed.get() | {id(self)})
             try:
                 async with self._borrowable() as connection:
                     yield connection
             finally:
-                _borrowed.reset(token)
+                # Not reset(token): a fixture or exit stack may leave in another context.
+                _borrowed.set(_borrowed.get() - {id(self)})
         finally:
             lease.give_back()
 

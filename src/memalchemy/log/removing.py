@@ -165,10 +165,15 @@ def delete_thread(d: Dialect, log: Log, now: datetime) -> Program[bool]:
     return any(head.is_live(now) for head in heads)
 
 
-def remove_log(d: Dialect, log: Log) -> Program[int]:
-    """Remove one log for good, tombstone included; how many checkpoints it had."""
+def remove_log(
+    d: Dialect, log: Log, only_if: Callable[[Head], bool] = lambda head: True
+) -> Program[int]:
+    """Remove one log for good, tombstone included; how many checkpoints it had.
+
+    *only_if* looks at the head under its lock: what made the log removable may be over by then.
+    """
     rows = yield lock_log(d), log.binds()
-    if not rows:
+    if not rows or not only_if(Head._make(rows[0])):
         return 0
     gone = yield empty(d, table="checkpoints", scope="log"), log.binds()
     yield empty(d, table="deltas", scope="log"), log.binds()

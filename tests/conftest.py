@@ -38,6 +38,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         chosen = metafunc.config.getoption("--databases").split(",")
         if os.environ.get("ORACLE_URL"):
             chosen.append("oracle")
+        if "reopen" in metafunc.fixturenames:
+            # A database in memory has one Database only.
+            chosen = [name for name in chosen if name != "sqlite-memory"]
         metafunc.parametrize("database", chosen, scope="session")
 
 
@@ -116,8 +119,6 @@ async def db(shared_url: str) -> AsyncIterator[Database]:
 @pytest.fixture
 def reopen(db: Database, shared_url: str) -> Callable[[], Database]:
     """Another `Database` on the same rows, as a second process has it: nothing cached."""
-    if shared_url == "sqlite://":
-        pytest.skip("a database in memory has one Database only")
     return lambda: Database(shared_url, tenant=db.tenant)
 
 

@@ -63,21 +63,36 @@ def decode_id(stored: str) -> str:
     return _ESCAPED.sub(restore, stored)
 
 
-def check_id(text: object, what: str) -> str:
-    """Return *text* if it can be an id; raise before anything is sent if not.
+def check_thread_id(text: object) -> str:
+    """Return *text* if it can be a thread's id; raise before anything is sent if not.
 
     Raises:
         TypeError: not a string.
         TooLarge: over 255 characters, or over 1,020 bytes as stored.
     """
+    return _check(text, "thread_id", MAX_ID_BYTES)
+
+
+def check_name(text: object, what: str) -> str:
+    """Return *text* if it can be the id of something within a thread, as `check_thread_id`.
+
+    Its column is as wide as its limit, so characters that are stored escaped count twice or more.
+    """
+    _check(text, what, MAX_ID_BYTES)
+    if (size := len(encode_id(str(text)))) > MAX_ID_CHARACTERS:
+        raise TooLarge(f"{what} as stored", size, MAX_ID_CHARACTERS, "characters")
+    return str(text)
+
+
+def _check(text: object, what: str, most: int) -> str:
     if not isinstance(text, str):
         raise TypeError(f"{what} must be a str, not {type(text).__name__}")
     if len(text) > MAX_ID_CHARACTERS:
         raise TooLarge(what, len(text), MAX_ID_CHARACTERS, "characters")
     if not text.isascii() or not text.isprintable():
         size = len(encode_id(text).encode())
-        if size > MAX_ID_BYTES:
-            raise TooLarge(what, size, MAX_ID_BYTES)
+        if size > most:
+            raise TooLarge(f"{what} as stored", size, most)
     return text
 
 

@@ -32,7 +32,7 @@ from memalchemy.contracts import (
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Corrupt
 from memalchemy.events import operation
-from memalchemy.keys import check_id
+from memalchemy.keys import check_name
 from memalchemy.log import delete_checkpoint, delete_thread
 from memalchemy.state import from_mapping, to_mapping
 
@@ -134,10 +134,10 @@ class Checkpointer(Looking, Branching, Keeping):
             NotFound: *parent_id* is not there.
         """
         log = self._log(thread_id)
-        checkpoint_id = check_id(checkpoint_id, "checkpoint_id") if checkpoint_id else uuid4().hex
+        checkpoint_id = check_name(checkpoint_id, "checkpoint_id") if checkpoint_id else uuid4().hex
         for name, value in (("parent_id", parent_id), ("expected_parent", expected_parent)):
             if isinstance(value, str):
-                check_id(value, name)
+                check_name(value, name)
         mapping, fallback = to_mapping(state)
         life = self._ttl if ttl is None else _positive(ttl)
         now = datetime.now(UTC)

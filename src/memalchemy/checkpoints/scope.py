@@ -13,7 +13,7 @@ from memalchemy.checkpoints.cache import TipCache
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import NotFound
-from memalchemy.keys import check_id, encode_namespace
+from memalchemy.keys import check_thread_id, encode_namespace
 from memalchemy.log import Log
 from memalchemy.statements import Answer, Program
 
@@ -30,7 +30,7 @@ class Scope:
         self._cache = TipCache.of(db)
 
     def _log(self, thread_id: str) -> Log:
-        return Log(self.db.tenant, check_id(thread_id, "thread_id"), self._path)
+        return Log(self.db.tenant, check_thread_id(thread_id), self._path)
 
     def _about(self, thread_id: str, checkpoint_id: str | None) -> dict[str, Any]:
         return {

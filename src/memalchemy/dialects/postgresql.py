@@ -92,7 +92,7 @@ class PostgreSQL(Dialect):
         key = cast(bindparam("match_key", type_=Text), Text)
         value = cast(bindparam("match_value", type_=Text), JSONB)
         # Containment is what the GIN index answers; equality is what was asked.
-        return meta.op("@>")(func.jsonb_build_object(key, value)) & (
+        return meta.bool_op("@>")(func.jsonb_build_object(key, value)) & (
             func.jsonb_extract_path(meta, key) == value
         )
 
@@ -116,7 +116,7 @@ class PostgreSQL(Dialect):
                 deltas.c.namespace,
                 deltas.c.seq,
             )
-            .select_from(terms.join(deltas, vector.op("@@")(query)))
+            .select_from(terms.join(deltas, vector.bool_op("@@")(query)))
             .where(deltas.c.search_text.is_not(None))
             .where(deltas.c.tenant == bindparam("tenant"))
             .where(deltas.c.namespace == bindparam("namespace"))

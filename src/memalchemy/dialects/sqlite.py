@@ -85,7 +85,7 @@ class SQLite(Dialect):
             match.append(each.c.value == func.json(bindparam("match_value")))
         index = table("checkpoints_meta", column("rowid"))
         wanted = select(index.c.rowid).where(
-            literal_column("checkpoints_meta").op("MATCH")(self._meta_term(kind))
+            literal_column("checkpoints_meta").bool_op("MATCH")(self._meta_term(kind))
         )
         rowid: ColumnElement[int] = literal_column(f"{owner.name}.rowid")
         return and_(

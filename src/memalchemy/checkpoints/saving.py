@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -97,9 +97,12 @@ class Saver:
             self.db.on_commit(connection, lambda: self.cache.put(request.log, new))
         if self.retention is not None and stored.kind == "snapshot" and position.seq > 1:
             # Names went with the save; the rows under them go here, once in many saves.
-            await self.db.write(
-                lambda: sweep(self.db.dialect, request.log), connection=connection, repeatable=True
+            head = await self.db.write(
+                lambda: sweep(self.db.dialect, request.log), connection=connection
             )
+            if connection is None and head is not None and head.head_id == new.checkpoint_id:
+                # What the newest checkpoint stands on was not swept: only the epoch is new.
+                self.cache.put(request.log, replace(new, epoch=head.epoch))
 
     async def _tip(
         self, request: Request, connection: HostConnection | None, event: Event, *, fresh: bool

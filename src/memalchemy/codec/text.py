@@ -143,7 +143,7 @@ def _descend(
     if low <= start and end <= high:
         yield from _strings(value)
     elif type(value) is str:
-        yield _string_part(encoded, max(start + 1, low), min(end - 1, high), start + 1)
+        yield _string_part(encoded, max(start + 1, low), min(end - 1, high), start + 1, end - 1)
     elif type(value) in (list, dict):
         named = type(value) is dict
         found: list[tuple[Any, int, int]] = []
@@ -160,10 +160,13 @@ def _descend(
             yield from _descend(child, encoded, first, last, low, high)
 
 
-def _string_part(encoded: bytes, low: int, high: int, floor: int) -> str:
-    """The words of a JSON string's text that lie in ``[low, high)``, the first one whole."""
-    window = encoded[max(floor, low - MAX_TOKEN) : low]
-    low -= len(window) - (window.rfind(b" ") + 1)
+def _string_part(encoded: bytes, low: int, high: int, floor: int, ceiling: int) -> str:
+    """The words of a JSON string's text that touch ``[low, high)``, whole."""
+    before = encoded[max(floor, low - MAX_TOKEN) : low]
+    low -= len(before) - (before.rfind(b" ") + 1)
+    after = encoded[high : min(ceiling, high + MAX_TOKEN)]
+    space = after.find(b" ")
+    high += len(after) if space < 0 else space
     text = encoded[low:high].decode("utf-8", "ignore")
     return re.sub(r"\\(?:u[0-9a-fA-F]{4}|.)", " ", text)
 

@@ -1,0 +1,297 @@
+"""Listings, metadata and existence: what is known without reading a state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from memalchemy import Checkpointer, CheckpointInfo, Database, NotFound
+from memalchemy.contracts import CheckpointerProtocol
+
+SHAPE = {
+    "thread_id",
+    "checkpoint_id",
+    "parent_id",
+    "seq",
+    "metadata",
+    "created_at",
+    "raw_size",
+    "stored_size",
+}
+
+
+def test_every_capability_is_there(checkpointer: Checkpointer) -> None:
+    capabilities = checkpointer.capabilities
+
+    assert all(getattr(capabilities, name) is True for name in capabilities.__dataclass_fields__)
+    assert checkpointer.deletes_single_checkpoints is True
+    assert isinstance(checkpointer, CheckpointerProtocol)
+
+
+async def test_checkpoints_are_listed_newest_first_up_to_the_limit(
+    checkpointer: Checkpointer,
+) -> None:
+    ids = [await checkpointer.save({"n": n}, "thread") for n in range(15)]
+
+    assert await checkpointer.list_checkpoints("thread") == ids[:4:-1]
+    assert await checkpointer.list_checkpoints("thread", 3) == ids[:11:-1]
+    assert await checkpointer.list_checkpoints("thread", 0) == []
+    assert await checkpointer.list_checkpoints("no such thread") == []
+
+
+@pytest.mark.parametrize("limit", [-1, True, 1.5, "3"])
+async def test_a_limit_that_is_no_number_of_results_is_refused(
+    checkpointer: Checkpointer, limit: Any
+) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        await checkpointer.list_checkpoints("thread", limit)
+
+
+async def test_history_pages_through_any_number_of_checkpoints(checkpointer: Checkpointer) -> None:
+    ids = [await checkpointer.save({"n": n}, "thread", f"c{n}") for n in range(1005)]
+
+    history = [info async for info in checkpointer.history("thread")]
+    assert [info.checkpoint_id for info in history] == ids[::-1]
+    assert [info.seq for info in history] == sorted((info.seq for info in history), reverse=True)
+    assert [i.checkpoint_id async for i in checkpointer.history("thread", limit=600)] == ids[
+        :404:-1
+    ]
+    before = [i.checkpoint_id async for i in checkpointer.history("thread", before="c5", limit=2)]
+    assert before == ["c4", "c3"]
+    assert [i async for i in checkpointer.history("thread", limit=0)] == []
+    assert [i async for i in checkpointer.history("no such thread")] == []
+
+
+async def test_history_before_a_checkpoint_that_is_not_there_is_not_found(
+    checkpointer: Checkpointer,
+) -> None:
+    await checkpointer.save({}, "thread")
+
+    with pytest.raises(NotFound):
+        [info async for info in checkpointer.history("thread", before="nobody")]
+
+
+async def test_info_says_what_is_known(checkpointer: Checkpointer) -> None:
+    started = datetime.now(UTC)
+    parent = await checkpointer.save({"n": 1}, "thread")
+    made = await checkpointer.save({"text": "x" * 1000}, "thread", metadata={"k": [1, {"a": None}]})
+
+    (info,) = [info async for info in checkpointer.history("thread", limit=1)]
+    assert isinstance(info, CheckpointInfo)
+    assert (info.thread_id, info.checkpoint_id, info.parent_id) == ("thread", made, parent)
+    assert info.metadata == {"k": [1, {"a": None}]}
+    assert timedelta(0) <= info.created_at - started < timedelta(minutes=1)
+    assert info.created_at.utcoffset() == timedelta(0)
+    assert info.raw_size > 1000 > info.stored_size > 0
+
+
+async def test_metadata_has_one_shape_everywhere(checkpointer: Checkpointer) -> None:
+    made = await checkpointer.save({"word": "unmistakable"}, "thread", metadata={"k": "v"})
+    expected = await checkpointer.get_metadata("thread", made)
+
+    assert expected is not None
+    assert set(expected) == SHAPE
+    assert expected["checkpoint_id"] == made
+    assert await checkpointer.get_metadata("thread") == expected
+    assert await checkpointer.list_with_metadata() == [expected]
+    assert await checkpointer.query_by_metadata("k", "v") == [expected]
+    (hit,) = await checkpointer.search("unmistakable")
+    assert {key: hit[key] for key in SHAPE} == expected
+    assert await checkpointer.get_metadata("thread", "nobody") is None
+    assert await checkpointer.get_metadata("nobody") is None
+
+
+async def test_existence(checkpointer: Checkpointer) -> None:
+    made = await checkpointer.save({}, "thread")
+
+    assert await checkpointer.exists("thread") is True
+    assert await checkpointer.exists("thread", made) is True
+    assert await checkpointer.exists("thread", "nobody") is False
+    assert await checkpointer.exists("nobody") is False
+
+
+async def test_threads_are_listed_by_their_last_save(checkpointer: Checkpointer) -> None:
+    for thread_id in ("a", "b", "c", "a"):
+        await checkpointer.save({}, thread_id)
+
+    assert await checkpointer.list_threads() == ["a", "c", "b"]
+    assert await checkpointer.list_threads(2) == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("*", {"user:1", "user:2", "User:1", "user[x]", "100%", "a_b", "axb"}),
+        ("user:*", {"user:1", "user:2"}),
+        ("?ser:1", {"user:1", "User:1"}),
+        ("user:[2-9]", {"user:2"}),
+        ("user[[]x]", {"user[x]"}),
+        ("100%", {"100%"}),
+        ("a_b", {"a_b"}),
+        ("*b", {"a_b", "axb"}),
+        ("nothing*", set()),
+    ],
+)
+async def test_threads_are_found_by_a_case_sensitive_glob(
+    checkpointer: Checkpointer, pattern: str, expected: set[str]
+) -> None:
+    for thread_id in ("user:1", "user:2", "User:1", "user[x]", "100%", "a_b", "axb"):
+        await checkpointer.save({}, thread_id)
+
+    assert set(await checkpointer.list_threads(pattern=pattern)) == expected
+
+
+async def test_a_glob_looks_through_every_page_of_threads(db: Database) -> None:
+    checkpointer = Checkpointer(db, index_text=False)
+    for n in range(1100):
+        await checkpointer.save({}, f"thread-{n:04}")
+
+    assert await checkpointer.list_threads(pattern="*-0007") == ["thread-0007"]
+    assert len(await checkpointer.list_threads(limit=2000, pattern="thread-*")) == 1100
+
+
+VALUES = ["text", "", "1", 1, 1.5, -7, 2**53, True, False, None, [1, "a"], {"x": {"y": [None]}}, []]
+
+
+async def test_metadata_is_found_by_key_and_value(checkpointer: Checkpointer) -> None:
+    ids = {
+        repr(value): await checkpointer.save({}, "thread", metadata={"key": value, "other": "text"})
+        for value in VALUES
+    }
+
+    for value in VALUES:
+        found = await checkpointer.query_by_metadata("key", value)
+        assert [f["checkpoint_id"] for f in found] == [ids[repr(value)]], value
+        assert found[0]["metadata"]["key"] == value
+    assert await checkpointer.query_by_metadata("missing", None) == []
+    assert await checkpointer.query_by_metadata("key", "tex") == []
+
+
+async def test_numbers_compare_as_numbers_and_booleans_as_booleans(
+    checkpointer: Checkpointer,
+) -> None:
+    await checkpointer.save({}, "thread", "one", metadata={"k": 1})
+    await checkpointer.save({}, "thread", "true", metadata={"k": True})
+
+    for value in (1, 1.0):
+        assert [f["checkpoint_id"] for f in await checkpointer.query_by_metadata("k", value)] == [
+            "one"
+        ]
+    found = await checkpointer.query_by_metadata("k", True)
+    assert [f["checkpoint_id"] for f in found] == ["true"]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "a.b",
+        'we"ird',
+        "it's",
+        "$",
+        "[0]",
+        "a b",
+        "é東京",
+        "'; DROP TABLE threads; --",
+        "",
+        "\\",
+        "%_",
+    ],
+)
+async def test_any_text_is_a_key_and_a_value(checkpointer: Checkpointer, key: str) -> None:
+    made = await checkpointer.save({}, "thread", metadata={key: key, "x" + key: 0})
+    await checkpointer.save({}, "thread", metadata={key: key + "x"})
+
+    found = await checkpointer.query_by_metadata(key, key)
+    assert [f["checkpoint_id"] for f in found] == [made]
+
+
+async def test_long_values_that_begin_alike_are_told_apart(checkpointer: Checkpointer) -> None:
+    start = "x" * 500
+    made = await checkpointer.save({}, "thread", metadata={"k": start + "a"})
+    await checkpointer.save({}, "thread", metadata={"k": start + "b"})
+
+    found = await checkpointer.query_by_metadata("k", start + "a")
+    assert [f["checkpoint_id"] for f in found] == [made]
+
+
+async def test_metadata_matches_come_newest_first_and_forget_what_was_replaced(
+    checkpointer: Checkpointer,
+) -> None:
+    ids = [await checkpointer.save({}, f"t{n}", f"c{n}", metadata={"k": "v"}) for n in range(5)]
+    await checkpointer.save({}, "t4", "c4", metadata={"k": "other"})
+    await checkpointer.delete("t0")
+
+    found = await checkpointer.query_by_metadata("k", "v", limit=2)
+    assert [f["checkpoint_id"] for f in found] == [ids[3], ids[2]]
+    assert len(await checkpointer.query_by_metadata("k", "v")) == 3
+
+
+async def test_the_newest_checkpoints_of_all_threads(checkpointer: Checkpointer) -> None:
+    for n in range(6):
+        await checkpointer.save({"n": n}, f"t{n % 3}", f"c{n}")
+
+    listed = await checkpointer.list_with_metadata(4)
+    assert [entry["checkpoint_id"] for entry in listed] == ["c5", "c4", "c3", "c2"]
+
+
+async def test_storage_statistics(checkpointer: Checkpointer) -> None:
+    empty = await checkpointer.get_storage_stats("thread")
+    assert empty == {
+        "total_checkpoints": 0,
+        "total_size": 0,
+        "compressed_size": 0,
+        "compression_ratio": 1.0,
+        "full_checkpoints": 0,
+        "delta_checkpoints": 0,
+    }
+
+    for n in range(20):
+        await checkpointer.save({"messages": [f"message number {i}" for i in range(n)]}, "thread")
+    stats = await checkpointer.get_storage_stats("thread")
+    history = [info async for info in checkpointer.history("thread")]
+
+    assert stats["total_checkpoints"] == 20
+    assert stats["full_checkpoints"] + stats["delta_checkpoints"] == 20
+    assert stats["total_size"] == sum(info.raw_size for info in history)
+    assert stats["compressed_size"] == sum(info.stored_size for info in history)
+    assert 0 < stats["compression_ratio"] < 0.5
+
+
+async def test_a_difference_is_told_in_json_pointers(checkpointer: Checkpointer) -> None:
+    a = await checkpointer.save({"a/b": {"~": 1, "gone": [1]}, "list": [1, 2], "same": "x"}, "t")
+    b = await checkpointer.save({"a/b": {"~": 2}, "list": [1, 3, {"n": 4}], "same": "x"}, "t")
+
+    diff = await checkpointer.diff("t", a, b)
+    assert diff.added == {"/list/2": {"n": 4}}
+    assert diff.removed == {"/a~1b/gone": [1]}
+    assert diff.changed == {"/a~1b/~0": (1, 2), "/list/1": (2, 3)}
+    back = await checkpointer.diff("t", b, a)
+    assert (back.added, back.removed) == (diff.removed, diff.added)
+    assert not await checkpointer.diff("t", a, a)
+
+
+async def test_a_difference_tells_types_apart(checkpointer: Checkpointer) -> None:
+    a = await checkpointer.save({"x": 1, "y": (1,), "z": float("nan")}, "t")
+    b = await checkpointer.save({"x": True, "y": [1], "z": float("nan")}, "t")
+
+    assert set((await checkpointer.diff("t", a, b)).changed) == {"/x", "/y"}
+
+
+async def test_a_difference_to_nothing_is_not_found(checkpointer: Checkpointer) -> None:
+    a = await checkpointer.save({}, "t")
+
+    with pytest.raises(NotFound, match="nobody"):
+        await checkpointer.diff("t", a, "nobody")
+
+
+async def test_listing_reads_what_another_process_wrote(
+    checkpointer: Checkpointer, reopen: Callable[[], Database]
+) -> None:
+    await checkpointer.save({}, "thread", "mine")
+    async with reopen() as other:
+        await Checkpointer(other).save({}, "thread", "theirs")
+
+    assert await checkpointer.list_checkpoints("thread") == ["theirs", "mine"]

@@ -1,0 +1,420 @@
+"""Deleting, forgetting, expiring, pruning: what is gone is gone, what stays still loads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from memalchemy import Checkpointer, Conflict, Database, NotFound, Retention, ThreadDeleted, events
+from memalchemy.schema import (
+    CheckpointRow,
+    DeltaRow,
+    EmbeddingRow,
+    StoreItemRow,
+    ThreadRow,
+)
+
+ROWS = (ThreadRow, CheckpointRow, DeltaRow, StoreItemRow, EmbeddingRow)
+
+
+async def rows(db: Database, *tables: Any) -> list[int]:
+    """How many rows this test's tenant has in each table."""
+    async with db.transaction() as tx:
+        return [
+            (
+                await tx.execute(select(func.count()).select_from(t).where(t.tenant == db.tenant))
+            ).scalar_one()
+            for t in tables
+        ]
+
+
+async def grow(checkpointer: Checkpointer, count: int, thread: str = "thread") -> list[str]:
+    return [
+        await checkpointer.save({"messages": [f"message {i}" for i in range(n)]}, thread, f"c{n}")
+        for n in range(count)
+    ]
+
+
+async def assert_all_load(
+    checkpointer: Checkpointer, ids: list[str], thread: str = "thread"
+) -> None:
+    for checkpoint_id in ids:
+        expected = {"messages": [f"message {i}" for i in range(int(checkpoint_id[1:]))]}
+        assert await checkpointer.load(thread, checkpoint_id) == expected
+
+
+async def test_a_deleted_checkpoint_is_gone_and_the_others_load(checkpointer: Checkpointer) -> None:
+    ids = await grow(checkpointer, 40)
+    for gone in ("c0", "c16", "c32", "c33", "c7", "c39"):
+        assert await checkpointer.delete("thread", gone) is True
+        ids.remove(gone)
+        assert await checkpointer.load("thread", gone) is None
+        assert await checkpointer.list_checkpoints("thread", 100) == ids[::-1]
+        await assert_all_load(checkpointer, ids)
+
+    assert await checkpointer.load("thread") == {"messages": [f"message {i}" for i in range(38)]}
+    assert await checkpointer.delete("thread", "c0") is False
+    assert await checkpointer.delete("thread", "nobody") is False
+
+
+async def test_after_the_newest_is_deleted_a_save_follows_the_one_before(
+    checkpointer: Checkpointer,
+) -> None:
+    await grow(checkpointer, 5)
+    await checkpointer.delete("thread", "c4")
+    await checkpointer.save({"messages": []}, "thread", "new", expected_parent="c3")
+
+    assert (await checkpointer.get_metadata("thread"))["parent_id"] == "c3"
+
+
+async def test_deleting_every_checkpoint_leaves_no_state_behind(
+    checkpointer: Checkpointer, db: Database
+) -> None:
+    for checkpoint_id in await grow(checkpointer, 20):
+        await checkpointer.delete("thread", checkpoint_id)
+
+    assert await rows(db, CheckpointRow, DeltaRow) == [0, 0]
+    assert await checkpointer.load("thread") is None
+    assert not await checkpointer.exists("thread")
+    assert await checkpointer.list_threads() == []
+    await checkpointer.save({"n": 1}, "thread", expected_parent=None)
+    assert await checkpointer.load("thread") == {"n": 1}
+
+
+async def test_a_save_on_a_base_that_another_process_deleted_is_whole(
+    checkpointer: Checkpointer, reopen: Callable[[], Database]
+) -> None:
+    ids = await grow(checkpointer, 17)
+    async with reopen() as other:
+        for checkpoint_id in ids:
+            await Checkpointer(other).delete("thread", checkpoint_id)
+    await checkpointer.save({"messages": ["message 0"]}, "thread", "c1")
+
+    async with reopen() as other:
+        await assert_all_load(Checkpointer(other), ["c1"])
+
+
+async def test_a_deleted_thread_is_gone_in_every_namespace(db: Database) -> None:
+    one, two = Checkpointer(db), Checkpointer(db, namespace=("two",))
+    for checkpointer in (one, two):
+        await checkpointer.save({"word": "needle"}, "thread")
+
+    assert await one.delete("thread") is True
+    for checkpointer in (one, two):
+        assert await checkpointer.load("thread") is None
+        assert await checkpointer.list_threads() == []
+        assert await checkpointer.search("needle") == []
+        assert await checkpointer.delete("thread") is False
+    assert await rows(db, CheckpointRow, DeltaRow) == [0, 0]
+
+
+async def test_a_late_save_that_builds_on_a_deleted_thread_is_refused(
+    checkpointer: Checkpointer,
+) -> None:
+    last = (await grow(checkpointer, 3))[-1]
+    await checkpointer.delete("thread")
+
+    for arguments in ({"parent_id": last}, {"expected_parent": last}):
+        with pytest.raises(ThreadDeleted):
+            await checkpointer.save({}, "thread", **arguments)
+    assert not await checkpointer.exists("thread")
+
+
+async def test_a_parentless_save_starts_a_deleted_thread_anew(
+    checkpointer: Checkpointer, reopen: Callable[[], Database]
+) -> None:
+    await grow(checkpointer, 5)
+    async with reopen() as other:
+        await Checkpointer(other).delete("thread")
+    # This process still has the old states cached.
+    await checkpointer.save({"n": 1}, "thread", "new")
+
+    assert await checkpointer.list_checkpoints("thread") == ["new"]
+    assert (await checkpointer.get_metadata("thread"))["parent_id"] is None
+    async with reopen() as other:
+        assert await Checkpointer(other).load("thread") == {"n": 1}
+
+
+async def test_a_new_life_can_demand_that_there_is_none(checkpointer: Checkpointer) -> None:
+    await grow(checkpointer, 2)
+    await checkpointer.delete("thread")
+    await checkpointer.save({"n": 1}, "thread", expected_parent=None)
+
+    with pytest.raises(Conflict):
+        await checkpointer.save({"n": 2}, "thread", expected_parent=None)
+
+
+async def test_retention_is_kept_by_each_save_without_another_trip(db: Database) -> None:
+    checkpointer = Checkpointer(db, retention=Retention(keep_last=3))
+    seen: list[events.Event] = []
+    unsubscribe = events.subscribe(seen.append)
+    for n in range(40):
+        await checkpointer.save({"messages": [f"message {i}" for i in range(n)]}, "thread", f"c{n}")
+        expected = [f"c{i}" for i in range(n, max(-1, n - 3), -1)]
+        assert await checkpointer.list_checkpoints("thread") == expected
+    unsubscribe()
+
+    await assert_all_load(checkpointer, ["c37", "c38", "c39"])
+    saves = [event for event in seen if event.name == "checkpoint.save"]
+    trips = {event.round_trips for event in saves[1:]}
+    assert trips == ({1} if db.dialect.single_statement_save else {4})
+
+
+async def test_retention_gives_the_room_back(db: Database) -> None:
+    checkpointer = Checkpointer(db, retention=Retention(keep_last=2))
+    for n in range(300):
+        await checkpointer.save({"n": n, "text": "x" * n}, "thread")
+
+    (left,) = await rows(db, DeltaRow)
+    assert left < 60
+
+
+async def test_replacing_under_retention_keeps_as_many_as_promised(db: Database) -> None:
+    checkpointer = Checkpointer(db, retention=Retention(keep_last=3))
+    for name in ("a", "b", "c", "b", "b", "d"):
+        await checkpointer.save({"name": name}, "thread", name)
+
+    assert await checkpointer.list_checkpoints("thread") == ["d", "b", "c"]
+
+
+async def test_pruning_keeps_what_any_rule_keeps(checkpointer: Checkpointer) -> None:
+    await grow(checkpointer, 20)
+    assert await checkpointer.prune("thread", keep_last=3, keep_every=5) == 14
+    kept = await checkpointer.list_checkpoints("thread", 100)
+
+    # Positions count from one: c4 is the fifth.
+    assert kept == ["c19", "c18", "c17", "c14", "c9", "c4"]
+    await assert_all_load(checkpointer, kept)
+    assert await checkpointer.prune("thread", older_than=3600) == 0
+    assert await checkpointer.prune("thread", older_than=timedelta(microseconds=1)) == 5
+    assert await checkpointer.list_checkpoints("thread") == ["c19"]
+
+
+async def test_pruning_every_thread(checkpointer: Checkpointer) -> None:
+    for thread in ("a", "b", "c"):
+        await grow(checkpointer, 4, thread)
+
+    assert await checkpointer.prune(keep_last=1) == 9
+    for thread in ("a", "b", "c"):
+        assert await checkpointer.list_checkpoints(thread) == ["c3"]
+    assert await checkpointer.prune("no such thread", keep_last=1) == 0
+
+
+@pytest.mark.parametrize(
+    "rules", [{}, {"keep_last": 0}, {"keep_every": -1}, {"older_than": 0}, {"keep_last": 1.5}]
+)
+async def test_rules_that_make_no_sense_are_refused(
+    checkpointer: Checkpointer, rules: dict[str, Any]
+) -> None:
+    await grow(checkpointer, 2)
+
+    with pytest.raises((ValueError, TypeError)):
+        await checkpointer.prune("thread", **rules)
+    assert len(await checkpointer.list_checkpoints("thread")) == 2
+
+
+@pytest.mark.parametrize("ttl", [0.05, timedelta(milliseconds=50)])
+async def test_an_expired_thread_is_gone_for_every_reader(db: Database, ttl: Any) -> None:
+    checkpointer = Checkpointer(db, ttl=ttl)
+    made = await checkpointer.save({"word": "needle"}, "thread", metadata={"k": "v"})
+    await asyncio.sleep(0.06)
+
+    assert await checkpointer.load("thread") is None
+    assert await checkpointer.load("thread", made) is None
+    assert not await checkpointer.exists("thread")
+    assert await checkpointer.list_checkpoints("thread") == []
+    assert [info async for info in checkpointer.history("thread")] == []
+    assert await checkpointer.list_threads() == []
+    assert await checkpointer.list_with_metadata() == []
+    assert await checkpointer.query_by_metadata("k", "v") == []
+    assert await checkpointer.search("needle") == []
+    assert await checkpointer.get_metadata("thread") is None
+    assert not await checkpointer.delete("thread", made)
+    assert not await checkpointer.copy_thread("thread", "copy")
+    with pytest.raises(NotFound):
+        await checkpointer.fork("thread")
+
+
+async def test_a_save_after_expiry_starts_a_new_life(db: Database) -> None:
+    checkpointer = Checkpointer(db)
+    await checkpointer.save({"n": 1}, "thread", "old", ttl=0.05)
+    await asyncio.sleep(0.06)
+    await checkpointer.save({"n": 2}, "thread", "new")
+
+    assert await checkpointer.list_checkpoints("thread") == ["new"]
+    assert (await checkpointer.get_metadata("thread"))["parent_id"] is None
+    assert await rows(db, DeltaRow) == [1]
+
+
+async def test_each_save_moves_the_expiry(db: Database) -> None:
+    checkpointer = Checkpointer(db, ttl=60)
+    await checkpointer.save({"n": 1}, "thread", ttl=0.3)
+    await checkpointer.save({"n": 2}, "thread")
+    await asyncio.sleep(0.31)
+
+    assert await checkpointer.load("thread") == {"n": 2}
+
+
+@pytest.mark.parametrize("ttl", [0, -1, timedelta(0)])
+async def test_a_ttl_of_no_time_is_refused(db: Database, ttl: Any) -> None:
+    with pytest.raises(ValueError, match="ttl"):
+        Checkpointer(db, ttl=ttl)
+
+
+async def test_vacuum_removes_idle_and_expired_threads_and_counts_checkpoints(
+    checkpointer: Checkpointer, db: Database
+) -> None:
+    await grow(checkpointer, 3, "idle")
+    await checkpointer.save({}, "expired", ttl=0.01)
+    await asyncio.sleep(0.02)
+
+    assert await checkpointer.vacuum(1) == 1
+    assert await checkpointer.list_threads() == ["idle"]
+    assert await checkpointer.vacuum(0) == 3
+    assert await rows(db, *ROWS) == [0] * 5
+
+
+async def test_vacuum_goes_through_any_number_of_threads(db: Database) -> None:
+    checkpointer = Checkpointer(db, index_text=False)
+    for n in range(230):
+        await checkpointer.save({}, f"t{n}")
+
+    assert await checkpointer.vacuum(0) == 230
+    assert await rows(db, *ROWS) == [0] * 5
+
+
+async def test_rewriting_leaves_nothing_of_deleted_states(
+    checkpointer: Checkpointer, db: Database
+) -> None:
+    # A first state that does not compress: the others are deltas, and the ninth is a base of many.
+    ballast = random.Random(1).randbytes(5000)
+    for n in range(20):
+        secret = "the secret phrase " * 20 if n == 8 else ""
+        state = {"n": n, "text": secret + "x" * n, "ballast": ballast}
+        await checkpointer.save(state, "thread", f"c{n}")
+    await checkpointer.delete("thread", "c8")
+    (before,) = await rows(db, DeltaRow)
+    dropped = await checkpointer.rewrite("thread")
+
+    (after,) = await rows(db, DeltaRow)
+    assert (before, after, dropped) == (20, 19, 1)
+    for n in [n for n in range(20) if n != 8]:
+        expected = {"n": n, "text": "x" * n, "ballast": ballast}
+        assert await checkpointer.load("thread", f"c{n}") == expected
+    await checkpointer.save({"n": 20}, "thread")
+    assert await checkpointer.load("thread") == {"n": 20}
+    assert await checkpointer.search("secret phrase") == []
+
+
+async def test_forgetting_a_thread_leaves_no_row_of_it(db: Database) -> None:
+    one, two = Checkpointer(db), Checkpointer(db, namespace=("two",))
+    await grow(one, 5)
+    await grow(two, 3)
+    await one.delete("thread", "c2")
+    await grow(one, 2, "other")
+
+    assert await one.forget(thread_id="thread") == 7
+    assert await rows(db, ThreadRow, CheckpointRow, DeltaRow) == [1, 2, 2]
+    assert await one.forget(thread_id="thread") == 0
+    await one.delete("other")
+    await one.forget(thread_id="other")
+    assert await rows(db, *ROWS) == [0] * 5
+
+
+async def test_forgetting_by_metadata_takes_every_thread_that_carries_it(
+    checkpointer: Checkpointer, db: Database
+) -> None:
+    await checkpointer.save({}, "a", metadata={"user": "ada", "team": 1})
+    await checkpointer.save({}, "a", metadata={})
+    await checkpointer.save({}, "b", metadata={"user": "ada", "team": 2})
+    await checkpointer.save({}, "c", metadata={"user": "bob"})
+
+    assert await checkpointer.forget(metadata={"user": "ada", "team": 1}) == 2
+    assert sorted(await checkpointer.list_threads()) == ["b", "c"]
+    assert await checkpointer.forget(metadata={"user": "ada"}) == 1
+    assert await checkpointer.list_threads() == ["c"]
+
+
+async def test_forgetting_a_tenant_leaves_the_others(db: Database) -> None:
+    other = db.for_tenant(db.tenant + "-other")
+    for each in (db, other):
+        await grow(Checkpointer(each), 3)
+
+    assert await Checkpointer(other).forget(tenant=db.tenant) == 3
+    assert await rows(db, *ROWS) == [0] * 5
+    await assert_all_load(Checkpointer(other), ["c0", "c1", "c2"])
+    await Checkpointer(other).forget(tenant=other.tenant)
+
+
+@pytest.mark.parametrize("selector", [{}, {"tenant": "a", "thread_id": "b"}, {"metadata": {}}])
+async def test_forgetting_needs_exactly_one_selector(
+    checkpointer: Checkpointer, selector: dict[str, Any]
+) -> None:
+    with pytest.raises(ValueError, match="metadata"):
+        await checkpointer.forget(**selector)
+    with pytest.raises(ValueError, match="metadata"):
+        [record async for record in checkpointer.export(**selector)]
+
+
+async def test_export_writes_out_what_forget_would_erase(db: Database) -> None:
+    one, two = Checkpointer(db), Checkpointer(db, namespace=("two",))
+    await one.save({"b": b"\x00", "t": (1,)}, "thread", "c0", metadata={"user": "ada"})
+    await one.save({"b": b"\x01"}, "thread", "c1")
+    await two.save({"n": 1}, "thread", "c2")
+    await one.save({"n": 2}, "other", "c3")
+
+    def names(records: list[dict[str, Any]]) -> list[Any]:
+        return [(r["thread_id"], tuple(r["namespace"]), r["checkpoint_id"]) for r in records]
+
+    by_thread = [r async for r in one.export(thread_id="thread")]
+    assert names(by_thread) == [
+        ("thread", (), "c0"),
+        ("thread", (), "c1"),
+        ("thread", ("two",), "c2"),
+    ]
+    assert by_thread[0]["state"] == {"b": {"~b": "AA=="}, "t": {"~t": [1]}}
+    assert [r async for r in one.export(metadata={"user": "ada"})] == by_thread
+    everything = [r async for r in one.export(tenant=db.tenant)]
+    assert len(everything) == 4
+    json.dumps(everything, default=str)
+    assert await one.forget(tenant=db.tenant) == len(everything)
+
+
+async def test_many_savers_and_deleters_leave_only_whole_states(
+    db: Database, reopen: Callable[[], Database]
+) -> None:
+    async with reopen() as second, reopen() as third:
+        savers = [Checkpointer(db), Checkpointer(second)]
+        deleter = Checkpointer(third)
+
+        async def save(saver: Checkpointer, name: str) -> None:
+            for n in range(60):
+                await saver.save({"name": name, "log": list(range(n))}, "thread", f"{name}-{n}")
+
+        async def delete(until: asyncio.Event) -> None:
+            n = 0
+            while not until.is_set():
+                n += 1
+                listed = await deleter.list_checkpoints("thread", 50)
+                for checkpoint_id in listed[n % 3 :: 4]:
+                    await deleter.delete("thread", checkpoint_id)
+
+        done = asyncio.Event()
+        deleting = asyncio.create_task(delete(done))
+        await asyncio.gather(save(savers[0], "a"), save(savers[1], "b"))
+        done.set()
+        await deleting
+        await savers[0].save({"name": "c", "log": []}, "thread", "c-0")
+        survivors = await deleter.list_checkpoints("thread", 1000)
+        assert survivors
+        for checkpoint_id in survivors:
+            name, n = checkpoint_id.split("-")
+            expected = {"name": name, "log": list(range(int(n)))}
+            assert await deleter.load("thread", checkpoint_id) == expected

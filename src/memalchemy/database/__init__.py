@@ -25,8 +25,8 @@ from memalchemy.database.embedded import Embedded
 from memalchemy.database.running import Lost, RolledBack, drive, translator
 from memalchemy.database.served import Served
 from memalchemy.database.url import parse
-from memalchemy.dialects import DIALECTS, Dialect
-from memalchemy.errors import DatabaseUnreachable, MemalchemyError, UnknownURL
+from memalchemy.dialects import DIALECTS, Dialect, dialect_of
+from memalchemy.errors import DatabaseUnreachable, MemalchemyError
 from memalchemy.events import Event, publish
 from memalchemy.keys import check_tenant
 from memalchemy.statements import Program
@@ -220,14 +220,11 @@ class _Core:
         self._served: Served | None = None
         target = None if isinstance(url, AsyncEngine) else parse(url)
         if target is not None:
-            name, self.display = target.dialect, target.display
+            self.dialect, self.display = DIALECTS[target.dialect], target.display
         else:
             assert isinstance(url, AsyncEngine)
-            name = url.dialect.name
+            self.dialect = dialect_of(url)
             self.display = url.url.render_as_string(hide_password=True)
-            if name not in DIALECTS:
-                raise UnknownURL(f"memalchemy does not work on {name!r}")
-        self.dialect = DIALECTS[name]
         self.schema = schema
         if schema is not None and self.dialect.single_writer:
             raise ValueError("schema= is for PostgreSQL and Oracle; on SQLite use another file")
@@ -325,7 +322,7 @@ class _Core:
         )
         return {
             "url": self.display,
-            "dialect": self.dialect.name,
+            "dialect": str(self.dialect),
             "server_version": found[0],
             "revision": found[1],
             "head": migrate.head(),
@@ -373,11 +370,9 @@ class _Core:
                 "connection= takes an AsyncConnection or AsyncSession, not "
                 f"{type(connection).__name__}"
             )
-        if connection.dialect.name != self.dialect.name:
-            raise ValueError(
-                f"connection= is of a {connection.dialect.name} database, this one is "
-                f"{self.dialect.name}"
-            )
+        theirs = dialect_of(connection)
+        if theirs is not self.dialect:
+            raise ValueError(f"connection= is of a {theirs} database, this one is {self.dialect}")
         return await connection.run_sync(job)
 
     async def _repeat(

@@ -8,7 +8,7 @@ import uuid
 import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -20,6 +20,13 @@ T = TypeVar("T")
 
 # Engines inherited through a fork share sockets with the parent: never used, never closed here.
 _inherited: list[object] = []
+
+
+class Engines(NamedTuple):
+    """One pool, two ways of using it."""
+
+    plain: AsyncEngine
+    autocommit: AsyncEngine
 
 
 class Served:
@@ -42,25 +49,26 @@ class Served:
             if target is not None
             else {}
         )
-        self._engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncEngine]
+        self._engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Engines]
         self._engines = weakref.WeakKeyDictionary()
         self._pid = os.getpid()
 
-    def engine(self) -> AsyncEngine:
-        """The engine of the running loop."""
-        if self._theirs is not None:
-            return self._theirs
-        assert self._target is not None
+    def engines(self) -> Engines:
+        """The engine of the running loop, and the same in autocommit."""
         if self._pid != os.getpid():
             _inherited.append(self._engines)
             self._engines = weakref.WeakKeyDictionary()
             self._pid = os.getpid()
         loop = asyncio.get_running_loop()
-        engine = self._engines.get(loop)
-        if engine is None:
-            engine = create_async_engine(self._target.url, **self._options)
-            self._engines[loop] = engine
-        return engine
+        engines = self._engines.get(loop)
+        if engines is None:
+            engine = self._theirs
+            if engine is None:
+                assert self._target is not None
+                engine = create_async_engine(self._target.url, **self._options)
+            engines = Engines(engine, engine.execution_options(isolation_level="AUTOCOMMIT"))
+            self._engines[loop] = engines
+        return engines
 
     async def alone(self, job: Callable[[Connection], T]) -> T:
         """Run *job* in autocommit: for reads, and for writes of a single statement."""
@@ -85,22 +93,21 @@ class Served:
         """Dispose of the running loop's engine and forget those of loops that ended."""
         if self._theirs is not None:
             return
-        engine = self._engines.pop(asyncio.get_running_loop(), None)
-        if engine is not None:
-            await engine.dispose()
+        engines = self._engines.pop(asyncio.get_running_loop(), None)
+        if engines is not None:
+            await engines.plain.dispose()
         for other in list(self._engines):
             if other.is_closed():
-                self._engines.pop(other).sync_engine.dispose(close=False)
+                self._engines.pop(other).plain.sync_engine.dispose(close=False)
 
     def checked_out(self) -> int:
         """Connections of the running loop's pool that are in use."""
-        return int(getattr(self.engine().pool, "checkedout", lambda: 0)())
+        return int(getattr(self.engines().plain.pool, "checkedout", lambda: 0)())
 
     @asynccontextmanager
     async def _connect(self, *, autocommit: bool) -> AsyncIterator[AsyncConnection]:
-        engine = self.engine()
-        if autocommit:
-            engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+        engines = self.engines()
+        engine = engines.autocommit if autocommit else engines.plain
         async with engine.connect() as connection:
             yield connection
 

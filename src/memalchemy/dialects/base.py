@@ -58,6 +58,9 @@ class Dialect:
     byte_literal: ClassVar[str]
     """One byte, ``-``, as SQL: Oracle reads an empty value as NULL."""
 
+    def __str__(self) -> str:
+        return self.name
+
     def upsert(
         self,
         table: Table,

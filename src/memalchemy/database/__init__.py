@@ -112,7 +112,11 @@ class Database:
         return f"Database({self._core.display!r}, tenant={self.tenant!r})"
 
     async def __aenter__(self) -> Database:
-        await self._core.ready()
+        try:
+            await self._core.ready()
+        except BaseException:
+            await self.close()  # nobody calls __aexit__ after a failed __aenter__
+            raise
         return self
 
     async def __aexit__(self, *exc: object) -> None:

@@ -83,6 +83,10 @@ def translator(dialect: Dialect, display: str) -> Callable[[BaseException], Base
         why = f" ({type(original(error)).__name__}{f' {code}' if code else ''})"
         if failure is Failure.DISCONNECTED:
             return Lost(f"the connection to {display} was lost{why}")
+        if failure is Failure.UNREACHABLE and dialect.single_writer:
+            return DatabaseUnreachable(
+                f"cannot open {display}{why}. Check that its directory exists and may be written."
+            )
         if failure is Failure.UNREACHABLE:
             return DatabaseUnreachable(
                 f"cannot reach {display}{why}. Check that the server runs, that the host, port and "

@@ -1,0 +1,72 @@
+"""All commands under one roof, and the entry point.
+
+Everything heavy is imported by the command that needs it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from memalchemy._version import __version__
+from memalchemy.cli import demo, exits, importing, keeping, looking
+from memalchemy.cli import schema as schema_commands
+from memalchemy.cli.command import (
+    Common,
+    DbOption,
+    JsonOption,
+    NoColorOption,
+    SchemaOption,
+    TenantOption,
+)
+
+app = typer.Typer(
+    name="memalchemy",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    epilog="\b\nExit codes:\n"
+    + "\n".join(f"  {code:<4} {meaning}" for code, meaning in exits.MEANING.items())
+    + "\n\n\b\nExample:\n  memalchemy demo",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"memalchemy {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    context: typer.Context,
+    db: DbOption = None,
+    tenant: TenantOption = None,
+    schema: SchemaOption = None,
+    as_json: JsonOption = False,
+    no_color: NoColorOption = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """One SQL schema for everything an agent remembers.
+
+    The options below may stand before a command or after it.
+    """
+    context.obj = Common(db, tenant, schema, as_json, no_color)
+
+
+for room in (demo, schema_commands, importing, looking, keeping):
+    room.register(app)
+
+
+def main() -> None:
+    """The entry point of the ``memalchemy`` command."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    app(prog_name="memalchemy")

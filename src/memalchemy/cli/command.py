@@ -1,0 +1,198 @@
+"""What all commands share: the common options, the database, errors as one line and a code.
+
+A command is an async function of an `Invocation` and its own options. `command` adds the common
+options, so they can be given before the command's name or after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+
+import typer
+
+from memalchemy.cli import exits
+from memalchemy.cli.terminal import Terminal
+from memalchemy.errors import DatabaseUnreachable, MemalchemyError
+
+if TYPE_CHECKING:
+    from memalchemy import Checkpointer, Database
+
+URL_VARIABLE = "MEMALCHEMY_URL"
+
+DbOption = Annotated[
+    str | None,
+    typer.Option("--db", metavar="URL", help=f"The database. [env: {URL_VARIABLE}]"),
+]
+TenantOption = Annotated[
+    str | None, typer.Option("--tenant", metavar="NAME", help="Whose memory. [default: default]")
+]
+SchemaOption = Annotated[
+    str | None,
+    typer.Option("--schema", metavar="NAME", help="The schema that holds the tables."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+NoColorOption = Annotated[bool, typer.Option("--no-color", help="No colours, no styles.")]
+
+COMMON: dict[str, tuple[Any, Any]] = {
+    "db": (DbOption, None),
+    "tenant": (TenantOption, None),
+    "schema": (SchemaOption, None),
+    "as_json": (JsonOption, False),
+    "no_color": (NoColorOption, False),
+}
+
+
+@dataclass(frozen=True)
+class Common:
+    """The common options, from before or after the command's name."""
+
+    db: str | None = None
+    tenant: str | None = None
+    schema: str | None = None
+    as_json: bool = False
+    no_color: bool = False
+
+    def with_options(self, given: dict[str, Any]) -> Common:
+        """These options under those *given* after the command's name."""
+        return Common(**{k: given.get(k) or getattr(self, k) for k in self.__dataclass_fields__})
+
+
+class Invocation:
+    """What one command works with."""
+
+    def __init__(self, common: Common) -> None:
+        self.common = common
+        self.terminal = Terminal(as_json=common.as_json, no_color=common.no_color)
+        self.as_json = common.as_json
+
+    @property
+    def url(self) -> str:
+        """The database that was named."""
+        url = self.common.db or os.environ.get(URL_VARIABLE)
+        if not url:
+            raise exits.UsageProblem(
+                f"no database was named; give --db URL or set {URL_VARIABLE}, "
+                "for example --db sqlite:///agent.db"
+            )
+        return url
+
+    @property
+    def tenant(self) -> str:
+        return self.common.tenant or "default"
+
+    def database(
+        self, *, migrate: Literal["auto", "check", "off"] = "check", create: bool = False
+    ) -> Database:
+        """The database that was named. Only with *create* may a SQLite file come into being."""
+        from memalchemy.database.url import parse
+
+        db = self.unopened(migrate=migrate)
+        path = parse(self.url).path
+        if db.dialect.single_writer and path is None:
+            raise exits.UsageProblem(
+                "a database in memory ends with the command; name a file, as sqlite:///agent.db"
+            )
+        if path is not None and not create and not Path(path).exists():
+            raise DatabaseUnreachable(
+                f"there is no file {path}. `memalchemy upgrade` and `memalchemy import` create it."
+            )
+        return db
+
+    def unopened(self, *, migrate: Literal["auto", "check", "off"] = "off") -> Database:
+        """The database that was named, to ask what needs no connection."""
+        from memalchemy import Database
+
+        with asking_for_sense():
+            return Database(
+                self.url, tenant=self.tenant, schema=self.common.schema, migrate=migrate
+            )
+
+    def checkpointer(self, db: Database) -> Checkpointer:
+        from memalchemy import Checkpointer
+
+        return Checkpointer(db)
+
+
+def command(
+    app: typer.Typer, name: str, *, example: str, own_tenant: bool = False
+) -> Callable[[Callable[..., Awaitable[int | None]]], Callable[..., Awaitable[int | None]]]:
+    """Make an async function of an `Invocation` a command; it may return an exit code.
+
+    With *own_tenant* the command has a ``--tenant`` of its own meaning, and the common one goes
+    before the command's name.
+    """
+
+    def register(
+        function: Callable[..., Awaitable[int | None]],
+    ) -> Callable[..., Awaitable[int | None]]:
+        hints = get_type_hints(function, include_extras=True)
+        own = [
+            parameter.replace(annotation=hints[parameter.name])
+            for parameter in list(inspect.signature(function).parameters.values())[1:]
+        ]
+        shared = [
+            inspect.Parameter(
+                option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+            )
+            for option, (annotation, default) in COMMON.items()
+            if not (own_tenant and option == "tenant")
+        ]
+
+        def run(context: typer.Context, **values: Any) -> None:
+            given = {p.name: values.pop(p.name) for p in shared}
+            common = (context.obj or Common()).with_options(given)
+            raise typer.Exit(_run(function, Invocation(common), values))
+
+        first = inspect.Parameter(
+            "context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
+        )
+        keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+        parameters = [first, *keywords, *shared]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
+        run.__doc__ = function.__doc__
+        app.command(name, epilog=f"\b\nExample:\n  {example}")(run)
+        return function
+
+    return register
+
+
+def _run(
+    function: Callable[..., Awaitable[int | None]],
+    invocation: Invocation,
+    values: dict[str, Any],
+) -> int:
+    async def work() -> int | None:
+        return await function(invocation, **values)
+
+    try:
+        return asyncio.run(work()) or exits.OK
+    except MemalchemyError as error:
+        invocation.terminal.note(f"error [{error.code}]: {error}")
+        return exits.exit_code(error)
+    except BrokenPipeError:
+        # The reader of a pipe has gone; Python would complain again when it flushes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.OK
+    except KeyboardInterrupt:
+        invocation.terminal.note("interrupted")
+        return exits.INTERRUPTED
+
+
+@contextmanager
+def asking_for_sense() -> Iterator[None]:
+    """Report a value that the library refuses as a mistake in the command."""
+    try:
+        yield
+    except MemalchemyError:
+        raise
+    except ValueError as error:
+        raise exits.UsageProblem(str(error)) from error

@@ -1,0 +1,132 @@
+"""The import command."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from memalchemy.cli.command import Invocation, command
+from memalchemy.cli.exits import OK, REFUSED, UsageProblem
+from memalchemy.cli.terminal import interruptible, size
+
+
+class OnConflict(StrEnum):
+    """What to do about a thread that exists and holds something else."""
+
+    ERROR = "error"
+    SKIP = "skip"
+    REPLACE = "replace"
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's command to *app*."""
+    example = "memalchemy --db sqlite:///agent.db import threads.jsonl --prefix 2024/"
+    command(app, "import", example=example)(import_)
+
+
+async def import_(
+    at: Invocation,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines; - is stdin.")],
+    prefix: Annotated[str, typer.Option(help="Put before every thread id.")] = "",
+    on_conflict: Annotated[
+        OnConflict,
+        typer.Option(help="What to do about a thread that exists and holds something else."),
+    ] = OnConflict.ERROR,
+) -> int:
+    """Import threads in OpenAI's format.
+
+    One JSON object a line, one checkpoint for each message. A line is {"thread_id": …, "messages":
+    […]}; other fields become metadata. Lines that are no such thread, and conflicts, are named and
+    passed over; then the exit code is 4. An import that was interrupted goes on where it stopped
+    when it is run again.
+    """
+    from memalchemy.importers.openai_chat import import_threads
+
+    counts: Counter[str] = Counter()
+    checkpoints = raw_bytes = stored_bytes = 0
+    problems = []
+    started = time.perf_counter()
+    with _opened(file) as lines, at.terminal.progress() as bar:
+        task = bar.add_task("importing", total=_length(file))
+        async with at.database(migrate="auto", create=True) as db:
+            read = _Lines(lines)
+            outcomes = import_threads(
+                at.checkpointer(db), read, prefix=prefix, on_conflict=on_conflict.value
+            )
+            async for outcome in outcomes:
+                counts[outcome.status] += 1
+                checkpoints += outcome.checkpoints
+                raw_bytes += outcome.raw_bytes
+                stored_bytes += outcome.stored_bytes
+                bar.update(task, completed=read.bytes)
+                if outcome.problem:
+                    problems.append(outcome)
+                    where = f" ({outcome.thread_id})" if outcome.thread_id is not None else ""
+                    at.terminal.note(f"line {outcome.line}{where}: {outcome.problem}")
+    seconds = time.perf_counter() - started
+    if at.as_json:
+        at.terminal.document(
+            {
+                "threads": {status: counts[status] for status in STATUSES},
+                "checkpoints": checkpoints,
+                "raw_bytes": raw_bytes,
+                "stored_bytes": stored_bytes,
+                "seconds": round(seconds, 3),
+                "problems": [
+                    {"line": p.line, "thread_id": p.thread_id, "problem": p.problem}
+                    for p in problems
+                ],
+            }
+        )
+    else:
+        told = ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
+        at.terminal.say(
+            f"threads: {told or 'none'}; {checkpoints:,} checkpoints written in {seconds:.1f} s"
+        )
+        if stored_bytes:
+            at.terminal.say(
+                f"their states stored whole: {size(raw_bytes)}; as stored: {size(stored_bytes)}"
+            )
+    return REFUSED if counts["bad"] or counts["conflict"] else OK
+
+
+STATUSES = ("imported", "resumed", "unchanged", "replaced", "skipped", "conflict", "bad")
+
+
+class _Lines:
+    """The lines of a file, counting the bytes that were read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.bytes = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            with interruptible():
+                line = self._file.readline()
+            if not line:
+                return
+            self.bytes += len(line)
+            yield line
+
+
+def _opened(file: str) -> AbstractContextManager[BinaryIO]:
+    if file == "-":
+        return nullcontext(sys.stdin.buffer)
+    try:
+        return Path(file).open("rb")
+    except OSError as error:
+        raise UsageProblem(f"cannot read {file}: {error.strerror}") from error
+
+
+def _length(file: str) -> int | None:
+    path = Path(file)
+    return path.stat().st_size if file != "-" and path.is_file() else None

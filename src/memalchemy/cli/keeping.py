@@ -1,0 +1,298 @@
+"""Commands that keep and erase: export, prune, forget, delete, fork, vacuum."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from memalchemy.cli import arguments
+from memalchemy.cli.command import Invocation, asking_for_sense, command
+from memalchemy.cli.exits import NOT_FOUND, REFUSED, UsageProblem
+from memalchemy.cli.looking import ThreadArgument
+from memalchemy.errors import NotFound
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
+    from memalchemy import Database
+
+MetadataOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata",
+        metavar="KEY=VALUE",
+        help="Threads with this metadata; may be repeated. A value that is JSON is that value.",
+    ),
+]
+ThreadOption = Annotated[str | None, typer.Option("--thread", metavar="THREAD", help="One thread.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands to *app*."""
+    db = "memalchemy --db sqlite:///agent.db"
+    command(app, "export", example=f"{db} export --thread airline-1 -o airline-1.jsonl")(export)
+    command(app, "prune", example=f"{db} prune --all --keep-last 10 --older-than 30d")(prune)
+    command(app, "forget", example=f"{db} forget --metadata customer=42", own_tenant=True)(forget)
+    command(app, "delete", example=f"{db} delete airline-1 000007")(delete)
+    command(app, "fork", example=f"{db} fork airline-1 000007 --to what-if")(fork)
+    command(app, "vacuum", example=f"{db} vacuum --older-than-days 90")(vacuum)
+
+
+async def export(
+    at: Invocation,
+    thread: ThreadOption = None,
+    metadata: MetadataOption = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of the tenant.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Not stdout.")
+    ] = None,
+) -> None:
+    """Write checkpoints as JSON lines.
+
+    Thread by thread, oldest first: the same set that `forget` would erase. Values that JSON lacks
+    are tagged, as {"~b": base64}. With -o a count is printed; the file appears when it is complete.
+    """
+    _one_of("--thread, --metadata or --all", thread, metadata, everything or None)
+    count = 0
+    async with at.database() as db:
+        records = at.checkpointer(db).export(
+            tenant=at.tenant if everything else None,
+            thread_id=thread,
+            metadata=arguments.metadata(metadata),
+        )
+        count = await _write(records, output)
+    if thread and not count:
+        raise NotFound(f"there is no thread {thread!r}")
+    if output is None:
+        at.terminal.note(f"{count} checkpoints")
+    elif at.as_json:
+        at.terminal.document({"checkpoints": count, "file": str(output)})
+    else:
+        at.terminal.say(f"{count:,} checkpoints in {output}")
+
+
+async def prune(
+    at: Invocation,
+    thread: Annotated[
+        str | None, typer.Argument(metavar="THREAD", help="The thread, or --all.")
+    ] = None,
+    keep_last: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Keep the newest so many.")
+    ] = None,
+    keep_every: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Keep every n-th.")
+    ] = None,
+    older_than: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Keep younger ones: 30d, 12h, 90m.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All threads.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Do it in a transaction and undo it.")
+    ] = False,
+) -> None:
+    """Delete checkpoints by rules.
+
+    Those go that every given rule lets go. A thread's newest always stays.
+    """
+    _one_of("THREAD or --all", thread, everything or None)
+    age = None if older_than is None else arguments.duration(older_than)
+
+    async with at.database() as db:
+        checkpointer = at.checkpointer(db)
+        if thread and not await checkpointer.exists(thread):
+            raise NotFound(f"there is no thread {thread!r}")
+
+        async def work(connection: AsyncConnection | None) -> int:
+            return await checkpointer.prune(
+                thread,
+                keep_last=keep_last,
+                keep_every=keep_every,
+                older_than=age,
+                connection=connection,
+            )
+
+        with asking_for_sense():
+            pruned = await (_without_effect(db, work) if dry_run else work(None))
+    if at.as_json:
+        at.terminal.document({"pruned": pruned, "dry_run": dry_run})
+    else:
+        verb = "would be deleted" if dry_run else "deleted"
+        at.terminal.say(f"{pruned:,} checkpoints {verb}")
+
+
+async def forget(
+    at: Invocation,
+    thread: ThreadOption = None,
+    metadata: MetadataOption = None,
+    tenant: Annotated[
+        str | None,
+        typer.Option("--tenant", metavar="TENANT", help="Everything of a tenant, items too."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> int | None:
+    """Erase a thread, or a tenant, without a trace.
+
+    All logs of a thread, of the threads with some metadata, or of a tenant. To erase a thread of
+    another tenant than the default, name the tenant before the command: memalchemy --tenant acme
+    forget --thread t
+    """
+    _one_of(
+        "--thread, --metadata or --tenant (a thread's tenant goes before forget)",
+        thread,
+        metadata,
+        tenant,
+    )
+    selector: dict[str, Any] = {
+        "tenant": tenant,
+        "thread_id": thread,
+        "metadata": arguments.metadata(metadata),
+    }
+    async with at.database() as db:
+        checkpointer = at.checkpointer(db)
+        if not yes:
+            count = await _without_effect(
+                db, lambda connection: checkpointer.forget(**selector, connection=connection)
+            )
+            whose = _named(at, selector)
+            if count and not at.terminal.confirm(
+                f"Erase {count:,} checkpoints and items of {whose}? This cannot be undone."
+            ):
+                at.terminal.note("nothing was erased")
+                return REFUSED
+        erased = await checkpointer.forget(**selector)
+    if at.as_json:
+        at.terminal.document({"erased": erased})
+    else:
+        at.terminal.say(f"{erased:,} checkpoints and items erased")
+    return None if erased else NOT_FOUND
+
+
+async def delete(
+    at: Invocation,
+    thread: ThreadArgument,
+    checkpoint: Annotated[
+        str | None, typer.Argument(metavar="CHECKPOINT", help="Only this one.")
+    ] = None,
+) -> None:
+    """Delete a thread, or one checkpoint.
+
+    A thread goes with all its logs. What others build on stays readable to them.
+    """
+    async with at.database() as db:
+        deleted = await at.checkpointer(db).delete(thread, checkpoint)
+    if not deleted:
+        what = f"checkpoint {checkpoint!r} in thread" if checkpoint else "thread"
+        raise NotFound(f"there is no {what} {thread!r}")
+    if at.as_json:
+        at.terminal.document({"deleted": True, "thread_id": thread, "checkpoint_id": checkpoint})
+    else:
+        at.terminal.say(f"deleted {f'{checkpoint} of ' if checkpoint else ''}{thread}")
+
+
+async def fork(
+    at: Invocation,
+    thread: ThreadArgument,
+    checkpoint: Annotated[
+        str | None, typer.Argument(metavar="CHECKPOINT", help="The last to copy, not the newest.")
+    ] = None,
+    to: Annotated[str | None, typer.Option(metavar="THREAD", help="The new thread's id.")] = None,
+) -> None:
+    """Copy a thread into a new one.
+
+    Up to the checkpoint that is named, or all of it; prints the new thread's id.
+    """
+    async with at.database() as db:
+        with asking_for_sense():
+            new = await at.checkpointer(db).fork(thread, checkpoint, new_thread_id=to)
+    if at.as_json:
+        at.terminal.document({"thread_id": new, "from_thread_id": thread})
+    else:
+        at.terminal.say(new)
+
+
+async def vacuum(
+    at: Invocation,
+    older_than_days: Annotated[float, typer.Option(min=0, metavar="DAYS", help="How long.")] = 30,
+) -> None:
+    """Remove idle and expired threads.
+
+    Threads that were not saved for so long, expired ones, and old tombstones.
+    """
+    async with at.database() as db:
+        removed = await at.checkpointer(db).vacuum(older_than_days)
+    if at.as_json:
+        at.terminal.document({"removed": removed})
+    else:
+        at.terminal.say(f"{removed:,} checkpoints removed")
+
+
+class _Undone(Exception):
+    """Ends a transaction so that it rolls back."""
+
+
+async def _without_effect(
+    db: Database, work: Callable[[AsyncConnection | None], Awaitable[int]]
+) -> int:
+    """What *work* returns, done in a transaction that is rolled back: exact, and nothing stays."""
+    result = 0
+    try:
+        async with db.transaction() as connection:
+            result = await work(connection)
+            raise _Undone
+    except _Undone:
+        return result
+
+
+async def _write(records: AsyncIterator[dict[str, Any]], output: Path | None) -> int:
+    unfinished = output and output.with_name(f".{output.name}.{os.getpid()}.part")
+    count = 0
+    try:
+        with _opened(unfinished) as file:
+            async for record in records:
+                file.write(_line(record))
+                count += 1
+            file.flush()
+        if unfinished and output:
+            unfinished.replace(output)
+    finally:
+        if unfinished:
+            unfinished.unlink(missing_ok=True)
+    return count
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    import orjson
+
+    try:
+        return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # a lone surrogate in an id; JSON has an escape for it, UTF-8 has no bytes
+        return json.dumps(record, default=lambda value: value.isoformat()).encode() + b"\n"
+
+
+def _opened(path: Path | None) -> AbstractContextManager[BinaryIO]:
+    if path is None:
+        return nullcontext(sys.stdout.buffer)
+    try:
+        return path.open("wb")
+    except OSError as error:
+        raise UsageProblem(f"cannot write beside {path}: {error.strerror}") from error
+
+
+def _one_of(names: str, *given: object) -> None:
+    if sum(bool(one) for one in given) != 1:
+        raise UsageProblem(f"give exactly one of {names}")
+
+
+def _named(at: Invocation, selector: dict[str, Any]) -> str:
+    if selector["tenant"]:
+        return f"tenant {selector['tenant']!r}, in all its threads"
+    if selector["thread_id"]:
+        return f"thread {selector['thread_id']!r} of tenant {at.tenant!r}"
+    return f"every thread with metadata {selector['metadata']} of tenant {at.tenant!r}"

@@ -1,0 +1,300 @@
+"""Commands that look: threads, history, show, diff, stats, search."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from memalchemy.cli.command import Invocation, command
+from memalchemy.cli.terminal import short, size, when
+from memalchemy.errors import NotFound
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from memalchemy import Checkpointer, CheckpointInfo
+
+T = TypeVar("T")
+ALL = 2**31 - 1
+AT_ONCE = 8
+
+ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands to *app*."""
+    db = "memalchemy --db sqlite:///agent.db"
+    command(app, "threads", example=f"{db} threads --pattern 'airline-*'")(threads)
+    command(app, "history", example=f"{db} history airline-1 --limit 50")(history)
+    command(app, "show", example=f"{db} show airline-1 --at 000007")(show)
+    command(app, "diff", example=f"{db} diff airline-1 000003 000007")(diff)
+    command(app, "stats", example=f"{db} stats")(stats)
+    command(app, "search", example=f"{db} search 'gift card refund'")(search)
+
+
+async def threads(
+    at: Invocation,
+    pattern: Annotated[str, typer.Option(help="A glob over the whole id: *, ?, [a-z].")] = "*",
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many, at most.")] = 100,
+) -> None:
+    """List threads, most recently saved first."""
+    async with at.database() as db:
+        checkpointer = at.checkpointer(db)
+        ids = await checkpointer.list_threads(limit, pattern)
+        found = [row for row in await _each(ids, lambda t: _thread(checkpointer, t)) if row]
+    if at.as_json:
+        at.terminal.document(found)
+        return
+    at.terminal.table(
+        ("thread", ">checkpoints", "newest", "saved (UTC)", ">states whole", ">stored"),
+        (
+            (
+                row["thread_id"],
+                row["checkpoints"],
+                row["newest"],
+                when(row["saved_at"]),
+                size(row["raw_bytes"]),
+                size(row["stored_bytes"]),
+            )
+            for row in found
+        ),
+    )
+    at.terminal.note(f"{len(found)} threads")
+
+
+async def history(
+    at: Invocation,
+    thread: ThreadArgument,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many, at most.")] = 20,
+) -> None:
+    """List a thread's checkpoints, newest first.
+
+    Without reading a state. A checkpoint that was branched off an earlier one than the one before
+    it is marked.
+    """
+    async with at.database() as db:
+        checkpointer = at.checkpointer(db)
+        infos = [info async for info in checkpointer.history(thread, limit=limit + 1)]
+        if not infos:
+            raise NotFound(f"there is no thread {thread!r}")
+        branches = await _branches(checkpointer, infos)
+    shown = infos[:limit]
+    if at.as_json:
+        at.terminal.document([i.as_dict() | {"branch": i.checkpoint_id in branches} for i in shown])
+        return
+    at.terminal.table(
+        ("checkpoint", "parent", "", "saved (UTC)", ">state", ">stored", "metadata"),
+        (
+            (
+                info.checkpoint_id,
+                info.parent_id,
+                "branch" if info.checkpoint_id in branches else "",
+                when(info.created_at),
+                size(info.raw_size),
+                size(info.stored_size),
+                short(info.metadata) if info.metadata else "",
+            )
+            for info in shown
+        ),
+    )
+    if len(infos) > limit:
+        at.terminal.note(f"the newest {limit}; --limit shows more")
+
+
+async def show(
+    at: Invocation,
+    thread: ThreadArgument,
+    checkpoint: Annotated[
+        str | None, typer.Option("--at", metavar="CHECKPOINT", help="Not the newest.")
+    ] = None,
+) -> None:
+    """Print a state as JSON.
+
+    The newest without --at. Values that JSON lacks are printed for reading: bytes as base64, sets
+    as lists. `export` prints them so that they can be told apart.
+    """
+    async with at.database() as db:
+        checkpointer = at.checkpointer(db)
+        known = await checkpointer.get_metadata(thread, checkpoint)
+        state = known and await checkpointer.load(thread, known["checkpoint_id"])
+    if known is None or state is None:
+        what = f"checkpoint {checkpoint!r} in thread" if checkpoint else "thread"
+        raise NotFound(f"there is no {what} {thread!r}")
+    at.terminal.document(known | {"state": state} if at.as_json else state)
+
+
+async def diff(
+    at: Invocation,
+    thread: ThreadArgument,
+    a: Annotated[str, typer.Argument(metavar="A", help="The checkpoint to start from.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The checkpoint to compare with it.")],
+) -> None:
+    """What changed between two checkpoints.
+
+    From A to B, by JSON pointer: - removed, ~ changed, + added.
+    """
+    async with at.database() as db:
+        found = await at.checkpointer(db).diff(thread, a, b)
+    if at.as_json:
+        changed = {path: {"a": old, "b": new} for path, (old, new) in found.changed.items()}
+        document = {"added": found.added, "removed": found.removed, "changed": changed}
+        at.terminal.document(document)
+        return
+    if not found:
+        at.terminal.say("no difference")
+        return
+    at.terminal.table(("", "where", "what"), difference(found))
+
+
+def difference(found: Any) -> Iterable[tuple[str, str, str]]:
+    """A `Diff` as rows of a table."""
+    for path, value in found.removed.items():
+        yield "-", path, short(value)
+    for path, (old, new) in found.changed.items():
+        yield "~", path, f"{short(old, 30)} → {short(new, 30)}"
+    for path, value in found.added.items():
+        yield "+", path, short(value)
+
+
+async def stats(
+    at: Invocation,
+    thread: Annotated[
+        str | None, typer.Argument(metavar="THREAD", help="One thread instead of all.")
+    ] = None,
+) -> None:
+    """What the threads take, or one of them.
+
+    "states whole" is what the states would take stored one by one, as JSON; "stored" is what is
+    stored of them: without indexes, search text and the database's own overhead.
+    """
+    async with at.database() as db:
+        checkpointer = at.checkpointer(db)
+        ids = [thread] if thread else await checkpointer.list_threads(ALL)
+        with at.terminal.progress() as bar:
+            task = bar.add_task("measuring", total=len(ids))
+            each = await _each(ids, checkpointer.get_storage_stats, lambda: bar.advance(task))
+    if thread and not each[0]["total_checkpoints"]:
+        raise NotFound(f"there is no thread {thread!r}")
+    total = {
+        "threads": len(ids),
+        "checkpoints": sum(one["total_checkpoints"] for one in each),
+        "full_checkpoints": sum(one["full_checkpoints"] for one in each),
+        "raw_bytes": sum(one["total_size"] for one in each),
+        "stored_bytes": sum(one["compressed_size"] for one in each),
+        "file_bytes": file_bytes(at.url),
+    }
+    if at.as_json:
+        at.terminal.document(total)
+        return
+    rows = [
+        ("threads", total["threads"]),
+        ("checkpoints", total["checkpoints"]),
+        ("of them stored whole", total["full_checkpoints"]),
+        ("states whole", size(total["raw_bytes"])),
+        ("stored", size(total["stored_bytes"])),
+    ]
+    if total["file_bytes"] is not None:
+        rows.append(("the database file, all tenants", size(total["file_bytes"])))
+    at.terminal.table(("what", ">how much"), rows)
+
+
+async def search(
+    at: Invocation,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Words. No operators.")],
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many, at most.")] = 10,
+) -> None:
+    """Find steps by words, best first.
+
+    A step is found by what it added, whatever the case and the accents.
+    """
+    async with at.database() as db:
+        found = await at.checkpointer(db).search(query, limit)
+    if at.as_json:
+        at.terminal.document(found)
+        return
+    at.terminal.table(
+        ("thread", "checkpoint", ">score", "text"),
+        (
+            (
+                hit["thread_id"],
+                hit["checkpoint_id"],
+                f"{hit['score']:.2f}",
+                highlighted(hit["snippet"], query),
+            )
+            for hit in found
+        ),
+    )
+    at.terminal.note(f"{len(found)} checkpoints")
+
+
+def highlighted(snippet: str, query: str) -> Text:
+    """*snippet* with the words of *query* set off."""
+    from rich.text import Text
+
+    from memalchemy.cli.terminal import safe
+    from memalchemy.codec.text import is_cjk, query_terms
+
+    text = Text(safe(snippet))
+    tokens = {token for term in query_terms(query) for token in term}
+    for token in tokens:
+        edge = "" if is_cjk(token) else r"\b"
+        text.highlight_regex(f"(?i){edge}{token}{edge}", "bold yellow")
+    return text
+
+
+def file_bytes(url: str) -> int | None:
+    """The size of a database that is a file, its write-ahead log included; ``None`` if it is not"""
+    from memalchemy.database.url import parse
+
+    path = parse(url).path
+    if path is None:
+        return None
+    files = (Path(path), Path(f"{path}-wal"))
+    return sum(file.stat().st_size for file in files if file.exists())
+
+
+async def _thread(checkpointer: Checkpointer, thread_id: str) -> dict[str, Any] | None:
+    newest = await checkpointer.get_metadata(thread_id)
+    if newest is None:
+        return None  # deleted meanwhile
+    measured = await checkpointer.get_storage_stats(thread_id)
+    return {
+        "thread_id": thread_id,
+        "checkpoints": measured["total_checkpoints"],
+        "newest": newest["checkpoint_id"],
+        "saved_at": newest["created_at"],
+        "raw_bytes": measured["total_size"],
+        "stored_bytes": measured["compressed_size"],
+    }
+
+
+async def _branches(checkpointer: Checkpointer, infos: list[CheckpointInfo]) -> set[str]:
+    """Those of *infos* whose parent is there, and is not the checkpoint before them."""
+    found = set()
+    for info, before in pairwise(infos):
+        parent = info.parent_id
+        if parent in (None, before.checkpoint_id):
+            continue
+        # Without its parent a checkpoint follows a gap that pruning left; that is no branch.
+        if await checkpointer.exists(info.thread_id, parent):
+            found.add(info.checkpoint_id)
+    return found
+
+
+async def _each(
+    items: list[str],
+    work: Callable[[str], Awaitable[T]],
+    done: Callable[[], None] = lambda: None,
+) -> list[T]:
+    """*work* on every item, a few at once; the results in the order of the items."""
+    results: list[T] = []
+    for start in range(0, len(items), AT_ONCE):
+        results += await asyncio.gather(*map(work, items[start : start + AT_ONCE]))
+        for _ in items[start : start + AT_ONCE]:
+            done()
+    return results

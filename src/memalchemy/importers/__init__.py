@@ -1,0 +1,1 @@
+"""Bringing in what other systems wrote. Each importer is a file of its own."""

@@ -1,0 +1,183 @@
+"""What holds of the whole command line: help, documentation, options, errors, exit codes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commandline import Call, lines, process, thread
+from typer.main import get_command
+
+from memalchemy import errors
+from memalchemy.cli import app, exits
+from memalchemy.cli.command import COMMON
+
+DOCS = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
+COMMANDS: dict[str, Any] = get_command(app).commands
+
+
+def section(name: str) -> str:
+    """What the documentation says about a command."""
+    match = re.search(rf"^### `{name}`$(.*?)(?=^##|\Z)", DOCS, re.M | re.S)
+    assert match, f"docs/command-line.md does not describe {name}"
+    return match[1]
+
+
+def example(name: str) -> list[str]:
+    """The arguments of the example in a command's help."""
+    line = COMMANDS[name].epilog.strip().splitlines()[-1]
+    program, *arguments = shlex.split(line)
+    assert program == "memalchemy"
+    return arguments
+
+
+def test_the_documentation_describes_every_command_and_no_other() -> None:
+    assert set(re.findall(r"^### `(\w+)`$", DOCS, re.M)) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_documentation_names_every_option(name: str) -> None:
+    common = {option for parameter in COMMANDS[name].params for option in parameter.opts
+              if parameter.name in COMMON}  # fmt: skip
+    own = {o for p in COMMANDS[name].params for o in p.opts if o.startswith("--")} - common
+    for option in own - {"--help"}:
+        assert option in section(name), f"{option} of {name}"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself_and_takes_the_common_options(name: str, call: Call) -> None:
+    answer = call(name, "--help")
+
+    assert answer.code == 0
+    assert f"memalchemy {name}" in answer.out or "Example" in answer.out
+    assert len(COMMANDS[name].help) > 20
+    for option in ("--db", "--tenant", "--schema", "--json", "--no-color"):
+        assert option in answer.out
+    for parameter in COMMANDS[name].params:
+        assert parameter.name in COMMON or parameter.help, f"{parameter.name} has no help"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_example_of_every_command_runs(
+    name: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "threads.jsonl").write_text(lines(thread("airline-1", 8), thread("b", customer=42)))
+    if name != "downgrade":  # its example is of an empty database
+        call("--db", "sqlite:///agent.db", "import", "threads.jsonl")
+    else:
+        call("--db", "sqlite:///agent.db", "upgrade")
+
+    answer = call(*example(name), stdin="y\n")
+
+    assert answer.code == 0, answer.err
+
+
+def test_the_help_lists_no_command_in_half_a_sentence(call: Call) -> None:
+    listed = call("--help").out.split("Commands:")[1]
+
+    assert "..." not in listed
+
+
+def test_help_and_documentation_give_every_exit_code(call: Call) -> None:
+    documented = {int(code) for code in re.findall(r"^\| (\d+) \|", DOCS, re.M)}
+    shown = {int(code) for code in re.findall(r"^  +(\d+)  ", call("--help").out, re.M)}
+
+    assert documented == shown == set(exits.MEANING)
+
+
+def test_every_error_has_an_exit_code_of_its_own_choice() -> None:
+    def below(kind: type[errors.MemalchemyError]) -> set[type[errors.MemalchemyError]]:
+        return {kind}.union(*(below(k) for k in kind.__subclasses__()))
+
+    public = {k for k in below(errors.MemalchemyError) if k.__module__ == errors.__name__}
+
+    assert public - {errors.MemalchemyError} - set(exits._CODES) == set()
+
+
+def test_the_common_options_stand_before_a_command_or_after_it(filled: str, call: Call) -> None:
+    before = call("--db", filled, "--json", "threads")
+    after = call("threads", "--db", filled, "--json")
+
+    assert before == after
+    assert before.code == 0
+
+
+def test_the_database_can_come_from_the_environment(
+    filled: str, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMALCHEMY_URL", filled)
+
+    assert len(call("threads", "--json").json) == 2
+
+
+def test_the_option_wins_over_the_environment(
+    filled: str, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMALCHEMY_URL", "sqlite:////nowhere/at/all.db")
+
+    assert call("threads", "--db", filled).code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "name"),
+    [
+        (("threads",), 2, "MA-USAGE"),
+        (("threads", "--db", "mysql://host/db"), 2, "MA-UNKNOWN-URL"),
+        (("threads", "--db", "sqlite://"), 2, "MA-USAGE"),
+        (("threads", "--db", "sqlite:////nowhere/agent.db"), 3, "MA-UNREACHABLE"),
+        (("threads", "--db", "postgresql://me:secret@127.0.0.1:1/d"), 3, "MA-UNREACHABLE"),
+        (("threads", "--db", "FILE", "--schema", "s"), 2, "MA-USAGE"),
+        (("history", "nobody", "--db", "FILE"), 1, "MA-NOT-FOUND"),
+        (("show", "nobody", "--db", "FILE"), 1, "MA-NOT-FOUND"),
+        (("show", "airline-1", "--at", "x", "--db", "FILE"), 1, "MA-NOT-FOUND"),
+        (("stats", "nobody", "--db", "FILE"), 1, "MA-NOT-FOUND"),
+        (("diff", "airline-1", "000001", "x", "--db", "FILE"), 1, "MA-NOT-FOUND"),
+        (("export", "--db", "FILE"), 2, "MA-USAGE"),
+        (("prune", "airline-1", "--db", "FILE"), 2, "MA-USAGE"),
+        (("prune", "--keep-last", "3", "--db", "FILE"), 2, "MA-USAGE"),
+        (("prune", "--all", "--older-than", "soon", "--db", "FILE"), 2, "MA-USAGE"),
+        (("forget", "--metadata", "customer", "--db", "FILE"), 2, "MA-USAGE"),
+        (("import", "/nowhere.jsonl", "--db", "FILE"), 2, "MA-USAGE"),
+        (("upgrade", "--revision", "zz", "--db", "FILE"), 2, "MA-USAGE"),
+    ],
+)
+def test_a_failure_is_one_line_and_a_code(
+    arguments: tuple[str, ...], code: int, name: str, filled: str, call: Call
+) -> None:
+    answer = call(*(filled if a == "FILE" else a for a in arguments), "--json")
+
+    assert answer.code == code
+    assert answer.out == ""
+    assert answer.err.startswith(f"error [{name}]: ")
+    assert answer.err.count("\n") == 1
+    assert "secret" not in answer.err
+
+
+def test_looking_at_a_file_that_is_not_there_does_not_create_it(file_url: str, call: Call) -> None:
+    for arguments in (("threads",), ("check",), ("current",), ("downgrade", "base")):
+        assert call(*arguments, "--db", file_url).code == 3
+    assert not Path(file_url.removeprefix("sqlite:///")).exists()
+
+
+def test_what_is_damaged_is_named_with_its_own_code(filled: str, call: Call) -> None:
+    import sqlite3
+
+    with sqlite3.connect(filled.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE deltas SET payload = x'00' WHERE thread_id = 'airline-1'")
+    connection.close()
+
+    answer = call("show", "airline-1", "--db", filled)
+
+    assert answer.code == 5
+    assert answer.err.startswith("error [MA-CORRUPT]: ")
+
+
+def test_tables_have_no_colour_where_nobody_looks(filled: str) -> None:
+    ended = process("search", "flights", "--db", filled)
+
+    assert "flights" in ended.stdout
+    assert "\x1b" not in ended.stdout

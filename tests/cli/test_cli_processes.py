@@ -1,0 +1,201 @@
+"""The command line as processes: the entry points, the demo, and imports that are cut short."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from commandline import Call, environment, lines, process, thread
+
+from memalchemy import __version__
+
+LONG = thread("long", 400)
+
+
+def count(url: str) -> int:
+    """The checkpoints of a SQLite file, as another process sees them."""
+    path = url.removeprefix("sqlite:///")
+    if not Path(path).exists():
+        return 0
+    with sqlite3.connect(path) as connection:
+        try:
+            found = connection.execute("SELECT count(*) FROM checkpoints").fetchone()[0]
+        except sqlite3.OperationalError:  # not migrated yet
+            found = 0
+    connection.close()
+    return found
+
+
+def start_import(url: str, source: Path) -> subprocess.Popen[str]:
+    """Start to import *source*, and return while it is writing."""
+    running = subprocess.Popen(
+        [sys.executable, "-m", "memalchemy", "import", str(source), "--db", url],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    deadline = time.monotonic() + 30
+    while count(url) < 10:
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < deadline
+    return running
+
+
+def test_the_installed_command_and_the_module_are_one_program() -> None:
+    script = shutil.which("memalchemy", path=str(Path(sys.executable).parent))
+    assert script is not None
+    installed = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+
+    assert installed.stdout == process("--version").stdout == f"memalchemy {__version__}\n"
+
+
+def test_the_demo_shows_everything_in_ten_seconds(tmp_path: Path) -> None:
+    started = time.monotonic()
+    ended = process("demo", "--no-color", env=environment(TMPDIR=str(tmp_path), COLUMNS="120"))
+    seconds = time.monotonic() - started
+
+    assert ended.returncode == 0, ended.stderr
+    assert seconds < 10
+    found = re.search(r"process (\d+) \(this one is (\d+)\) found step-43", ended.stdout)
+    assert found
+    assert found[1] != found[2]
+    for said in (
+        "equal to what was saved: yes",
+        "what-if is the newest now, its parent is step-14",
+        "/messages/14",
+        "deadlock",
+        "every one of the 44 states whole, as JSON, added up",
+        "what is stored of the 44 states",
+        "the database file",
+    ):
+        assert said in ended.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_figures_of_the_demo_are_those_of_its_file(tmp_path: Path) -> None:
+    ended = process("demo", "--json", "--keep", env=environment(TMPDIR=str(tmp_path)))
+    document = json.loads(ended.stdout)
+    (file,) = tmp_path.glob("*/agent.db")
+    with sqlite3.connect(file) as connection:
+        payloads = connection.execute("SELECT sum(length(payload)) FROM deltas").fetchone()[0]
+        states = connection.execute("SELECT sum(raw_size) FROM checkpoints").fetchone()[0]
+    connection.close()
+
+    bytes_ = document["bytes"]
+    assert bytes_["file"] == file.stat().st_size
+    assert bytes_["payloads"] == payloads
+    # As JSON a state has braces, quotes and commas round its values, and nothing else.
+    assert states < bytes_["states_whole"] < states * 1.01
+    assert not file.with_name("agent.db-wal").exists()
+
+
+def test_the_demo_does_not_write_where_the_environment_points(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "production.db"
+    ended = process("demo", env=environment(MEMALCHEMY_URL=f"sqlite:///{elsewhere}"))
+
+    assert ended.returncode == 0
+    assert not elsewhere.exists()
+
+
+def test_the_demo_leaves_no_thread_in_a_database_of_yours(url: str, call: Call) -> None:
+    call("upgrade", "--db", url)
+
+    answer = call("demo", "--db", url)
+
+    assert answer.code == 0
+    assert "equal to what was saved: yes" in answer.out
+    assert call("threads", "--db", url, "--json").json == []
+
+
+def test_an_import_that_is_killed_goes_on_where_it_stopped(
+    file_url: str, tmp_path: Path, call: Call
+) -> None:
+    source = tmp_path / "threads.jsonl"
+    source.write_text(lines(thread("first"), LONG))
+    running = start_import(file_url, source)
+    running.kill()
+    running.communicate()
+    before = count(file_url)
+    assert before < 404
+
+    answer = call("import", str(source), "--json", "--db", file_url)
+
+    assert answer.code == 0
+    assert answer.json["threads"]["resumed"] >= 1
+    assert answer.json["checkpoints"] == 404 - before
+    assert call("show", "long", "--db", file_url).json == {"messages": LONG["messages"]}
+
+
+def test_an_interrupted_command_ends_with_130_and_no_traceback(
+    file_url: str, tmp_path: Path
+) -> None:
+    source = tmp_path / "threads.jsonl"
+    source.write_text(lines(LONG))
+    running = start_import(file_url, source)
+    running.send_signal(signal.SIGINT)
+    _, messages = running.communicate(timeout=30)
+
+    assert running.returncode == 130
+    assert messages == "interrupted\n"
+
+
+def test_ctrl_c_at_a_question_erases_nothing(filled: str) -> None:
+    asked = subprocess.Popen(
+        [sys.executable, "-m", "memalchemy", "forget", "--thread", "airline-1", "--db", filled],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    assert asked.stderr is not None
+    question = b""
+    while not question.endswith(b"[y/N] "):
+        question += asked.stderr.read(1)
+    asked.send_signal(signal.SIGINT)
+
+    assert asked.wait(30) == 130
+    asked.communicate()
+    assert count(filled) == 12
+
+
+def test_ctrl_c_ends_an_import_that_waits_for_its_input(file_url: str) -> None:
+    waiting = subprocess.Popen(
+        [sys.executable, "-m", "memalchemy", "import", "-", "--db", file_url],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    deadline = time.monotonic() + 30
+    while not Path(file_url.removeprefix("sqlite:///")).exists():
+        assert time.monotonic() < deadline
+    waiting.send_signal(signal.SIGINT)
+
+    assert waiting.wait(30) == 130
+    assert waiting.communicate()[1] == "interrupted\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a pipe of a POSIX shell")
+def test_a_reader_that_has_had_enough_is_no_error(filled: str, call: Call) -> None:
+    call("import", "-", "--db", filled, stdin=lines(LONG))
+    command = f"'{sys.executable}' -m memalchemy export --all --db {filled} | head -n 1"
+    ended = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment(),
+    )
+
+    assert ended.stdout.count("\n") == 1
+    assert "Traceback" not in ended.stderr
+    assert ended.returncode == 0

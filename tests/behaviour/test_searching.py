@@ -206,6 +206,16 @@ async def test_text_is_found_wherever_in_the_state_it_was_added(checkpointer: Ch
         assert len(await found(checkpointer, word)) == 1, word
 
 
+async def test_tool_calls_are_found_by_what_is_in_their_json(checkpointer: Checkpointer) -> None:
+    arguments = '{"code": "first line\\nsecond line", "order": 4711, "tags": ["blue"]}'
+    call = {"function": {"name": "run_code", "arguments": arguments}}
+    made = await checkpointer.save({"messages": [{"tool_calls": [call]}]}, "thread")
+
+    for word in ("run", "second", "4711", "blue"):
+        assert await found(checkpointer, word) == [made]
+    assert await found(checkpointer, "nsecond") == []
+
+
 async def test_a_very_long_text_is_found_by_its_beginning(checkpointer: Checkpointer) -> None:
     long = "needle " + "filler " * 300_000 + "x" * 1_000_000
     made = await checkpointer.save({"text": long}, "thread")

@@ -126,14 +126,34 @@ def added_strings(state: Mapping[str, Any], new: Parts, parent: Parts | None) ->
 
 
 def _strings(value: Any) -> Iterator[str]:
+    """The texts of a tree. A text that is JSON itself, as tool calls and results are, gives the
+    texts and numbers in it: read as plain text, its ``\\n`` would glue an n to the next word.
+    """
     if type(value) is str:
-        yield value
+        if value[:1] in ("{", "[") and value[-1:] in ("}", "]"):
+            try:
+                yield from _leaves(orjson.loads(value))
+            except orjson.JSONDecodeError:
+                yield value
+        else:
+            yield value
     elif type(value) is list:
         for item in value:
             yield from _strings(item)
     elif type(value) is dict:
         for item in value.values():
             yield from _strings(item)
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    if type(value) is list:
+        for item in value:
+            yield from _leaves(item)
+    elif type(value) is dict:
+        for item in value.values():
+            yield from _leaves(item)
+    elif type(value) in (str, int, float):
+        yield str(value)
 
 
 def _descend(

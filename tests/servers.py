@@ -106,10 +106,11 @@ def pgbouncer(server: Postgres) -> Iterator[Postgres]:
         f"logfile = {place}/log\npidfile = {place}/pid\n"
         "ignore_startup_parameters = extra_float_digits\n"
     )
-    # It refuses to run as root.
     command = [program, str(ini)]
     if os.geteuid() == 0:
-        command = [program, "-u", "nobody", str(ini)]
+        # It refuses to run as root, and it must be able to enter the socket's directory.
+        user = Path(server.host).owner() if server.host.startswith("/") else "nobody"
+        command = [program, "-u", user, str(ini)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _wait_for_port(port)

@@ -1,4 +1,4 @@
-"""The five tables, and what each database adds: the text index, the metadata index, the vector type.
+"""The five tables, and what each database adds: text index, metadata index, vector type.
 
 Revision ID: 0001
 Revises:
@@ -127,7 +127,8 @@ def downgrade() -> None:
 def _refuse_foreign_tables() -> None:
     if op.get_context().as_sql:
         return
-    there = set(sa.inspect(op.get_bind()).get_table_names(schema=_schema()))
+    inspector = sa.inspect(op.get_bind())
+    there = {*inspector.get_table_names(_schema()), *inspector.get_view_names(_schema())}
     for table in TABLES:
         if table in there:
             raise ForeignTable(table, _schema())
@@ -378,9 +379,6 @@ def _postgresql_extras() -> None:
 def _oracle_extras() -> None:
     op.execute(
         f"CREATE INDEX {_qualified('ix_deltas_search_text')} ON {_qualified('deltas')} "
-        "(search_text) INDEXTYPE IS CTXSYS.CONTEXT PARAMETERS ('SYNC (ON COMMIT)')"
-    )
-    op.execute(
-        f"CREATE SEARCH INDEX {_qualified('ix_checkpoints_meta')} ON {_qualified('checkpoints')} "
-        "(meta) FOR JSON"
+        "(search_text) INDEXTYPE IS CTXSYS.CONTEXT "
+        "PARAMETERS ('STOPLIST CTXSYS.EMPTY_STOPLIST SYNC (ON COMMIT)')"
     )

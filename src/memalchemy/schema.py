@@ -11,6 +11,7 @@ with one exception: deleting a `ThreadRow` removes its log.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -168,7 +169,8 @@ class Vector(TypeDecorator[Sequence[float]]):
         vector = np.asarray(value, dtype="<f4")
         if dialect.name == "sqlite":
             return vector.tobytes()
-        return vector.tolist() if dialect.name == "oracle" else str(vector.tolist())
+        # The driver takes an array, never a list: SQLAlchemy's own conversion is bypassed here.
+        return array("f", vector) if dialect.name == "oracle" else str(vector.tolist())
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
         if value is None:

@@ -21,10 +21,12 @@ RARE = 20
 def search_checkpoints(d: Dialect) -> Executable:
     """Checkpoints that hold a term, best first; binds ``terms``, ``p_terms`` (their number)."""
     hits = d.text_hits()
-    found = select(hits.c.term, func.count().label("rows")).group_by(hits.c.term).cte("found")
+    found = (
+        select(hits.c.term, func.count().label("occurrences")).group_by(hits.c.term).cte("found")
+    )
     # The n-th line says: in fewer than 2 to the n rows.
     bits = case(
-        *((found.c.rows < 2 ** (n + 1), RARE - n) for n in range(RARE)),
+        *((found.c.occurrences < 2 ** (n + 1), RARE - n) for n in range(RARE)),
         else_=1,
     )
     worth = select(found.c.term, bits.label("bits")).cte("worth")

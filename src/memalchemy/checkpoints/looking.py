@@ -16,7 +16,6 @@ from memalchemy.codec import text
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.database import HostConnection
 from memalchemy.events import operation
-from memalchemy.keys import encode_id
 from memalchemy.search import search_checkpoints
 
 
@@ -88,7 +87,8 @@ class Looking(Scope):
     ) -> list[dict[str, Any]]:
         """Checkpoints whose metadata has *value* under *key*, newest first, as `get_metadata`.
 
-        Numbers compare as numbers and booleans as booleans. Any key; answered by an index.
+        Numbers compare as numbers and booleans as booleans. Any key; answered by an index, but on
+        Oracle, which has none over keys that are not known beforehand.
         """
         ((key, value),) = check_metadata({key: value}).items()
         kind = kind_of(value)
@@ -144,8 +144,8 @@ class Looking(Scope):
         d = self.db.dialect
         binds = {
             "terms": d.text_terms(terms),
-            "tenant": encode_id(self.db.tenant),
-            "namespace": self._path,
+            "k_tenant": self.db.tenant,
+            "k_namespace": self._path,
             "p_terms": len(terms),
             "p_limit": limit,
         }

@@ -24,7 +24,7 @@ from memalchemy import migrate
 from memalchemy.database.embedded import Embedded
 from memalchemy.database.running import Lost, RolledBack, drive, translator
 from memalchemy.database.served import Served
-from memalchemy.database.url import parse
+from memalchemy.database.url import display, parse
 from memalchemy.dialects import DIALECTS, Dialect, dialect_of
 from memalchemy.errors import DatabaseUnreachable, MemalchemyError
 from memalchemy.events import Event, publish
@@ -228,7 +228,8 @@ class _Core:
         else:
             assert isinstance(url, AsyncEngine)
             self.dialect = dialect_of(url)
-            self.display = url.url.render_as_string(hide_password=True)
+            self.display = display(url.url)
+        self.translate = translator(self.dialect, self.display)
         self.schema = schema
         if schema is not None and self.dialect.single_writer:
             raise ValueError("schema= is for PostgreSQL and Oracle; on SQLite use another file")
@@ -246,12 +247,13 @@ class _Core:
             self._served = Served(
                 target,
                 url if isinstance(url, AsyncEngine) else None,
+                refused=partial(self.translate, connecting=True),
+                autocommit=self.dialect.autocommits,
                 pgbouncer=pgbouncer,
                 connect_timeout=connect_timeout,
                 statement_timeout=statement_timeout,
                 engine_options=engine_options,
             )
-        self.translate = translator(self.dialect, self.display)
         self._options: dict[str, Any] = (
             {"schema_translate_map": {None: schema}} if schema is not None else {}
         )
@@ -312,7 +314,10 @@ class _Core:
             except MemalchemyError:
                 raise
             except Exception as error:
-                raise self.translate(error) from error
+                ours = self.translate(error)
+                if ours is error:
+                    raise
+                raise ours from error
 
         self._after_fork()
         return await self._repeat(guarded, "transaction" if write else "read", True)
@@ -421,7 +426,9 @@ class _Core:
             assert self._served is not None
             if mode == "transaction":
                 return await self._served.together(job, committing)
-            return await self._served.alone(job)
+            if mode == "single":
+                return await self._served.single(job, committing)
+            return await self._served.read(job)
         except MemalchemyError:
             raise
         except Exception as error:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -40,7 +39,7 @@ class RolledBack(StatementFailed):
 def drive(
     connection: Connection,
     program: Program[T],
-    translate: Callable[[BaseException], BaseException],
+    translate: Translate,
     options: dict[str, Any],
     event: Event | None = None,
 ) -> T:
@@ -69,17 +68,24 @@ def drive(
         program.close()
 
 
-def translator(dialect: Dialect, display: str) -> Callable[[BaseException], BaseException]:
-    """A function that turns an error of *dialect*'s driver into ours, and leaves others alone.
+class Translate(Protocol):
+    """Turns a driver's error into ours, and leaves any other alone."""
 
-    *display* is the database's URL without secrets. Driver texts are not repeated in our messages:
-    they may quote values.
+    def __call__(self, error: BaseException, *, connecting: bool = False) -> BaseException: ...
+
+
+def translator(dialect: Dialect, display: str) -> Translate:
+    """The translation for a database; *display* is its URL without secrets.
+
+    Driver texts are not repeated in our messages: they may quote values.
     """
 
-    def translate(error: BaseException) -> BaseException:
+    def translate(error: BaseException, *, connecting: bool = False) -> BaseException:
         if isinstance(error, MemalchemyError):
             return error
         failure, code = dialect.classify(error)
+        if connecting and failure is Failure.DISCONNECTED:
+            failure = Failure.UNREACHABLE
         why = f" ({type(original(error)).__name__}{f' {code}' if code else ''})"
         if failure is Failure.DISCONNECTED:
             return Lost(f"the connection to {display} was lost{why}")
@@ -99,6 +105,11 @@ def translator(dialect: Dialect, display: str) -> Callable[[BaseException], Base
             )
         if failure is Failure.AUTHENTICATION:
             return AuthenticationFailed(f"{display} refused the user or the password{why}")
+        if failure is Failure.PERMISSION and dialect.single_writer:
+            return AuthenticationFailed(
+                f"{display} cannot be written{why}. Check the rights of the file, its directory "
+                "and the two files SQLite keeps beside it (-wal, -shm)."
+            )
         if failure is Failure.PERMISSION:
             return AuthenticationFailed(
                 f"the user of {display} lacks a right that this needs{why}. "

@@ -37,12 +37,16 @@ class Served:
         target: Target | None,
         engine: AsyncEngine | None,
         *,
+        refused: Callable[[BaseException], BaseException],
+        autocommit: bool,
         pgbouncer: bool,
         connect_timeout: float,
         statement_timeout: float | None,
         engine_options: dict[str, Any],
     ) -> None:
         self._target = target
+        self._refused = refused
+        self._autocommit = autocommit and not pgbouncer
         self._theirs = engine
         self._options = (
             _options(target, pgbouncer, connect_timeout, statement_timeout, engine_options)
@@ -70,8 +74,19 @@ class Served:
             self._engines[loop] = engines
         return engines
 
-    async def alone(self, job: Callable[[Connection], T]) -> T:
-        """Run *job* in autocommit: for reads, and for writes of a single statement."""
+    async def read(self, job: Callable[[Connection], T]) -> T:
+        """Run a reading *job*; in autocommit, where that costs nothing."""
+        async with self._connect(autocommit=self._autocommit) as connection:
+            return await connection.run_sync(job)
+
+    async def single(self, job: Callable[[Connection], T], committing: list[bool]) -> T:
+        """Run a *job* of a single statement, in autocommit.
+
+        Behind PgBouncer in a transaction: asyncpg prepares and executes in two rounds, which
+        outside of one may reach two different server connections.
+        """
+        if not self._autocommit:
+            return await self.together(job, committing)
         async with self._connect(autocommit=True) as connection:
             return await connection.run_sync(job)
 
@@ -108,7 +123,14 @@ class Served:
     async def _connect(self, *, autocommit: bool) -> AsyncIterator[AsyncConnection]:
         engines = self.engines()
         engine = engines.autocommit if autocommit else engines.plain
-        async with engine.connect() as connection:
+        try:
+            connection = await engine.connect()
+        except Exception as error:
+            ours = self._refused(error)
+            if ours is error:
+                raise
+            raise ours from error
+        async with connection:
             yield connection
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +17,8 @@ _EXPECTED = (
     "use sqlite:///path/to/file.db, sqlite:// (in memory), postgresql://user@host/database "
     "or oracle://user@host:1521/service"
 )
+
+_SQLALCHEMYS = ("prepared_statement_cache_size", "prepared_statement_name_func", "async_fallback")
 
 # What libpq understands in a URL and asyncpg does not, or calls otherwise.
 _SSL_MODES = {"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
@@ -43,6 +47,11 @@ def parse(text: str | URL) -> Target:
         url = make_url(text)
     except (ArgumentError, ValueError, TypeError):
         raise UnknownURL(f"this is not a database URL; {_EXPECTED}") from None
+    if any("@" in (part or "") for part in (url.host, url.database)) and url.host:
+        raise UnknownURL(
+            "the URL has an @ where none belongs: percent-encode the user name and password "
+            "(@ is %40, / is %2F, : is %3A)"
+        )
     backend, _, driver = url.drivername.partition("+")
     if backend == "sqlite":
         return _sqlite(url, driver)
@@ -86,12 +95,13 @@ def _postgresql(url: URL, driver: str) -> Target:
             query.setdefault("ssl", mode)
         query.pop("channel_binding", None)  # asyncpg negotiates it by itself
         if "connect_timeout" in query:
-            connect_args["timeout"] = float(str(query.pop("connect_timeout")))
+            connect_args["timeout"] = _seconds(str(query.pop("connect_timeout")))
         settings = {k: query.pop(k) for k in ("application_name", "options") if k in query}
         if settings:
             connect_args["server_settings"] = settings
+        _refuse_unknown(query)
         url = url.set(query=query)
-    return Target("postgresql", url, _display(url), connect_args=connect_args)
+    return Target("postgresql", url, display(url), connect_args=connect_args)
 
 
 def _oracle(url: URL, driver: str) -> Target:
@@ -102,13 +112,34 @@ def _oracle(url: URL, driver: str) -> Target:
     if url.database and url.host and "service_name" not in url.query:
         # SQLAlchemy reads /name as a SID; what people and providers write there is a service.
         url = url.set(database="").update_query_dict({"service_name": url.database})
-    return Target("oracle", url, _display(url))
+    return Target("oracle", url, display(url))
 
 
-def _display(url: URL) -> str:
-    secret = {"password", "passfile", "sslpassword", "wallet_password"}
-    query = {k: "***" if k in secret else v for k, v in url.query.items()}
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UnknownURL("connect_timeout in the URL must be a number of seconds") from None
+
+
+def _refuse_unknown(query: Mapping[str, object]) -> None:
+    """Refuse parameters that would end as a TypeError deep inside the driver."""
+    import asyncpg  # an optional dependency
+
+    known = {*inspect.signature(asyncpg.connect).parameters, *_SQLALCHEMYS}
+    for name in query:
+        if name not in known:
+            raise UnknownURL(f"the URL parameter {name!r} is not one that asyncpg knows")
+
+
+def display(url: URL) -> str:
+    """*url* without anything that may be secret."""
+    query = {k: "***" if _is_secret(k) else v for k, v in url.query.items()}
     return url.set(query=query).render_as_string(hide_password=True)
+
+
+def _is_secret(parameter: str) -> bool:
+    return any(word in parameter.lower() for word in ("pass", "secret", "token", "key"))
 
 
 def _installed(module: str) -> bool:

@@ -8,6 +8,7 @@ that the difference is the file.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -48,6 +49,8 @@ class Dialect:
     single_writer: ClassVar[bool] = False
     """One writer at a time for the whole database; memalchemy brings its own, with group commit."""
     transactional_ddl: ClassVar[bool] = True
+    autocommits: ClassVar[bool] = True
+    """Autocommit costs no round trip of its own."""
     upserts: ClassVar[bool] = True
     """There is an upsert statement. Without one an upsert is update, insert, retry."""
     vector_type_commands: ClassVar[tuple[str, ...]] = ()
@@ -126,11 +129,18 @@ class Dialect:
 
     def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
         """The statements that give *role* all that an application needs, and no DDL."""
-        prefix = f"{schema}." if schema else ""
+        prefix = f"{quoted(schema)}." if schema else ""
         return [
-            f"GRANT SELECT, INSERT, UPDATE, DELETE ON {prefix}{table} TO {role};"
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON {prefix}{table} TO {quoted(role)};"
             for table in tables
         ]
+
+
+def quoted(name: str) -> str:
+    """A name as SQL, quoted where it needs to be."""
+    if re.fullmatch(r"[a-z_][a-z0-9_$]*", name):
+        return name
+    return '"' + name.replace('"', '""') + '"'
 
 
 def original(error: BaseException) -> BaseException:

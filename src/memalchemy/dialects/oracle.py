@@ -1,4 +1,4 @@
-"""Oracle AI Database 26ai: no upsert statement, JSON_EXISTS, Oracle Text, DBMS_LOCK.
+"""Oracle AI Database 26ai: no upsert statement, JSON merge patches, Oracle Text, DBMS_LOCK.
 
 Compiled and driver-checked, not yet run on a server: none is to be had where this is built.
 """
@@ -8,21 +8,35 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, ClassVar
 
 import orjson
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Executable,
     FromClause,
     Insert,
     Select,
     Table,
+    and_,
+    bindparam,
     column,
+    event,
+    func,
+    literal_column,
+    not_,
+    select,
     text,
 )
 
 from memalchemy.dialects.base import Dialect, Failure, original
+from memalchemy.errors import CapabilityMissing, TooLarge
+from memalchemy.schema import DeltaRow
+
+MAX_TEXT_BIND = 4000
+"""Bytes: a longer text is bound as a LONG, which only an INSERT or UPDATE of a column takes."""
 
 _BY_CODE = {
     "ORA-00001": Failure.UNIQUE,
@@ -30,12 +44,19 @@ _BY_CODE = {
     "ORA-01017": Failure.AUTHENTICATION,
     "ORA-28000": Failure.AUTHENTICATION,
     "ORA-28001": Failure.AUTHENTICATION,
+    "ORA-01005": Failure.AUTHENTICATION,
+    "ORA-01045": Failure.PERMISSION,
     "ORA-01031": Failure.PERMISSION,
+    "ORA-01950": Failure.PERMISSION,
     "ORA-00060": Failure.ROLLED_BACK,
     "ORA-08177": Failure.ROLLED_BACK,
     "ORA-51815": Failure.ROLLED_BACK,
     "ORA-00054": Failure.BUSY,
     "ORA-30006": Failure.BUSY,
+    "ORA-01013": Failure.BUSY,
+    "DPY-4024": Failure.BUSY,
+    "ORA-01536": Failure.FULL,
+    "ORA-01652": Failure.FULL,
     "ORA-01653": Failure.FULL,
     "ORA-01654": Failure.FULL,
     "ORA-01691": Failure.FULL,
@@ -47,8 +68,18 @@ _BY_CODE = {
     "ORA-03113": Failure.DISCONNECTED,
     "ORA-03114": Failure.DISCONNECTED,
     "ORA-03135": Failure.DISCONNECTED,
+    "ORA-00028": Failure.DISCONNECTED,
+    "ORA-01012": Failure.DISCONNECTED,
+    "ORA-02396": Failure.DISCONNECTED,
     "DPY-1001": Failure.DISCONNECTED,
     "DPY-4011": Failure.DISCONNECTED,
+    "ORA-00018": Failure.UNREACHABLE,
+    "ORA-00020": Failure.UNREACHABLE,
+    "ORA-01033": Failure.UNREACHABLE,
+    "ORA-01034": Failure.UNREACHABLE,
+    "ORA-01109": Failure.UNREACHABLE,
+    "ORA-12516": Failure.UNREACHABLE,
+    "ORA-12520": Failure.UNREACHABLE,
     "DPY-6000": Failure.UNREACHABLE,
     "DPY-6001": Failure.UNREACHABLE,
     "DPY-6003": Failure.UNREACHABLE,
@@ -59,6 +90,7 @@ _BY_CODE = {
 class Oracle(Dialect):
     name: ClassVar[str] = "oracle"
     upserts: ClassVar[bool] = False
+    autocommits: ClassVar[bool] = False
     transactional_ddl: ClassVar[bool] = False
     server_version: ClassVar[str] = "SELECT version_full FROM product_component_version"
     utc_now: ClassVar[str] = "SYS_EXTRACT_UTC(SYSTIMESTAMP)"
@@ -77,42 +109,75 @@ class Oracle(Dialect):
         # MERGE with a bytes bind over 32 KB is ORA-01461, and it still races to ORA-00001.
         raise AssertionError("Oracle has no upsert here; log.py updates, inserts and retries")
 
+    def lock(self, table: Table, where: ColumnElement[bool], columns: Sequence[Any]) -> Executable:
+        # OF takes columns here, and one table needs none.
+        return select(*columns).where(where).with_for_update()
+
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
-        # A JSON path must be a literal and a key is data, so no path: merging {key: value} into the
-        # metadata changes nothing exactly when it is there. A null in a merge removes the key, so
-        # for null the key must be there and some value must be null; the caller looks again.
+        # A JSON path is a literal and a key is data, so no path. Merging {key: value} into the
+        # metadata changes nothing exactly when it is there; an object is merged with an object, so
+        # the key goes first. A null in a patch removes the key, in a target it stays, and in a
+        # patch of nothing it is dropped: that is how a null is told from a value and from nothing.
+        meta = owner.c.meta
+        key: ColumnElement[Any] = bindparam("match_key")
+        pair: ColumnElement[Any] = bindparam("match_pair")
         if kind == "null":
-            return text(
-                "NOT JSON_EQUAL(checkpoints.meta, JSON_MERGEPATCH(checkpoints.meta, :match_pair)) "
-                "AND JSON_EXISTS(checkpoints.meta, '$.*?(@ == null)')"
-            )  # type: ignore[return-value]
-        return text("JSON_EQUAL(checkpoints.meta, JSON_MERGEPATCH(checkpoints.meta, :match_pair))")  # type: ignore[return-value]
+            dropped = _merged(literal_column("'{}'"), meta)
+            return and_(
+                not_(_equal(meta, _merged(meta, key))), _equal(dropped, _merged(dropped, key))
+            )
+        if kind == "container":
+            return _equal(meta, _merged(_merged(meta, key), pair))
+        return _equal(meta, _merged(meta, pair))
 
     def json_parameters(self, key: str, value: Any, kind: str) -> dict[str, Any]:
-        return {"match_pair": orjson.dumps({key: value}).decode()}
+        if kind == "container" and _has_null(value):
+            raise CapabilityMissing(
+                "on Oracle, metadata cannot be searched for an object that holds a null"
+            )
+        removed, pair = (orjson.dumps({key: v}).decode() for v in (None, value))
+        if (size := max(len(removed.encode()), len(pair.encode()))) > MAX_TEXT_BIND:
+            raise TooLarge("metadata to look for", size, MAX_TEXT_BIND)
+        parameters = {"match_key": removed, "match_pair": pair}
+        unused = {"null": "match_pair", "container": None}.get(kind, "match_key")
+        return {name: bound for name, bound in parameters.items() if name != unused}
 
     def text_hits(self) -> FromClause:
-        return (
+        terms = (
             text(
-                "SELECT terms.term AS term, deltas.tenant AS tenant, "
-                "deltas.thread_id AS thread_id, deltas.namespace AS namespace, deltas.seq AS seq "
-                "FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(1000 CHAR) PATH '$')) terms "
-                "JOIN deltas ON CONTAINS(deltas.search_text, terms.term) > 0 "
-                "WHERE deltas.tenant = :tenant AND deltas.namespace = :namespace"
+                "SELECT listed.term FROM JSON_TABLE(:terms, '$[*]' "
+                "COLUMNS (term VARCHAR2(4000) PATH '$')) listed"
             )
-            .columns(
-                column("term"),
-                column("tenant"),
-                column("thread_id"),
-                column("namespace"),
-                column("seq"),
+            .columns(column("term"))
+            .subquery("terms")
+        )
+        deltas = DeltaRow.__table__
+        return (
+            select(
+                terms.c.term.label("term"),
+                deltas.c.tenant,
+                deltas.c.thread_id,
+                deltas.c.namespace,
+                deltas.c.seq,
             )
+            .select_from(terms.join(deltas, func.contains(deltas.c.search_text, terms.c.term) > 0))
+            .where(deltas.c.tenant == bindparam("k_tenant"))
+            .where(deltas.c.namespace == bindparam("k_namespace"))
             .cte("hits")
         )
 
     def text_terms(self, terms: Sequence[Sequence[str]]) -> Any:
-        # Braces quote a token for Oracle Text; tokens hold no braces.
-        return json.dumps([" ".join(f"{{{token}}}" for token in phrase) for phrase in terms])
+        # Braces quote a token for Oracle Text, and spaces make a phrase; tokens hold neither.
+        # What does not fit in one bind is not looked for: its share of the score is lost.
+        phrases: list[str] = []
+        room = MAX_TEXT_BIND - len("[]")
+        for phrase in terms:
+            quoted = " ".join(f"{{{token}}}" for token in phrase)
+            room -= len(json.dumps(quoted, ensure_ascii=False).encode()) + len(", ")
+            if room < 0:
+                break
+            phrases.append(quoted)
+        return json.dumps(phrases, ensure_ascii=False)
 
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         cause = original(error)
@@ -130,12 +195,42 @@ class Oracle(Dialect):
 
     def migration_lock(self, connection: Connection, schema: str | None) -> None:
         # DDL commits, so a row lock would be gone after the first statement; this one is the
-        # session's. Needs EXECUTE on DBMS_LOCK, which `memalchemy grants` names.
-        connection.execute(
-            text(
-                "DECLARE answer INTEGER; BEGIN answer := DBMS_LOCK.REQUEST(id => 1296385356, "
-                "lockmode => DBMS_LOCK.X_MODE, timeout => 600, release_on_commit => FALSE); "
-                "IF answer NOT IN (0, 4) THEN RAISE_APPLICATION_ERROR(-20001, "
-                "'memalchemy migration lock: ' || answer); END IF; END;"
-            )
+        # session's, and given back when SQLAlchemy's transaction ends: a pooled session lives on.
+        # Needs EXECUTE on DBMS_LOCK (docs/oracle.md). Numbers from 2 to the 30 are Oracle's own.
+        digest = blake2b(f"memalchemy {schema or ''}".encode(), digest_size=4).digest()
+        number = int.from_bytes(digest) % 2**30
+
+        def release(connection: Connection) -> None:
+            if not connection.invalidated:
+                connection.exec_driver_sql(
+                    "DECLARE answer INTEGER; "
+                    f"BEGIN answer := DBMS_LOCK.RELEASE(id => {number}); END;"
+                )
+
+        connection.exec_driver_sql(
+            f"DECLARE answer INTEGER; BEGIN answer := DBMS_LOCK.REQUEST(id => {number}, "
+            "lockmode => DBMS_LOCK.X_MODE, timeout => 600, release_on_commit => FALSE); "
+            "IF answer NOT IN (0, 4) THEN RAISE_APPLICATION_ERROR(-20001, "
+            "'memalchemy migration lock: ' || answer); END IF; END;"
         )
+        for end in ("commit", "rollback"):
+            event.listen(connection, end, release)
+
+
+def _merged(target: ColumnElement[Any], patch: ColumnElement[Any]) -> ColumnElement[Any]:
+    # Without RETURNING the result of merging into a text is cut off at 4,000 bytes.
+    merged: ColumnElement[Any] = func.json_mergepatch(
+        target, patch.op("RETURNING")(literal_column("JSON"))
+    )
+    return merged
+
+
+def _equal(a: ColumnElement[Any], b: ColumnElement[Any]) -> ColumnElement[bool]:
+    # A condition, not a function: SQLAlchemy would compare a Boolean with 1.
+    equal: ColumnElement[bool] = func.json_equal(a, b)
+    return equal
+
+
+def _has_null(value: Any) -> bool:
+    """Whether a patch of *value* would remove something; arrays are taken as they are."""
+    return isinstance(value, dict) and any(v is None or _has_null(v) for v in value.values())

@@ -31,7 +31,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert  # noqa: TID251
 
-from memalchemy.dialects.base import Dialect, Failure, original
+from memalchemy.dialects.base import Dialect, Failure, original, quoted
 from memalchemy.schema import DeltaRow, PgVector
 
 _BY_CLASS = {
@@ -118,8 +118,8 @@ class PostgreSQL(Dialect):
             )
             .select_from(terms.join(deltas, vector.bool_op("@@")(query)))
             .where(deltas.c.search_text.is_not(None))
-            .where(deltas.c.tenant == bindparam("tenant"))
-            .where(deltas.c.namespace == bindparam("namespace"))
+            .where(deltas.c.tenant == bindparam("k_tenant"))
+            .where(deltas.c.namespace == bindparam("k_namespace"))
             .cte("hits")
         )
 
@@ -139,9 +139,16 @@ class PostgreSQL(Dialect):
         if isinstance(cause, (OSError, asyncio.TimeoutError)):
             return Failure.UNREACHABLE, None
         kinds = {cls.__name__ for cls in type(cause).__mro__}
-        if kinds & {"InterfaceError", "OperationalError", "ConnectionDoesNotExistError"}:
-            return Failure.DISCONNECTED, None
-        return Failure.OTHER, None
+        if not kinds & {"InterfaceError", "OperationalError", "ConnectionDoesNotExistError"}:
+            return Failure.OTHER, None
+        # psycopg keeps the connection attempt that failed. libpq gives no SQLSTATE for it: this is
+        # the one place where text is read, and in another language it is merely "unreachable".
+        attempt = getattr(cause, "pgconn", None)
+        if attempt is not None and (
+            "authentication failed" in str(cause) or attempt.needs_password
+        ):
+            return Failure.AUTHENTICATION, None
+        return Failure.DISCONNECTED, None
 
     def migration_lock(self, connection: Connection, schema: str | None) -> None:
         # Held by the transaction, not the session: so it also holds behind PgBouncer.
@@ -178,7 +185,8 @@ class PostgreSQL(Dialect):
         )
         if connection.scalar(stored_as, {"schema": schema}) != "bytea":
             return
-        name = f"{schema}.embeddings" if schema else "embeddings"
+        quote = connection.dialect.identifier_preparer.quote
+        name = f"{quote(schema)}.embeddings" if schema else "embeddings"
         connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN native VECTOR")
         todo = select(*key, old).where(new.is_(None)).limit(1000)
         one = (
@@ -203,5 +211,5 @@ class PostgreSQL(Dialect):
             connection.exec_driver_sql(f"ALTER TABLE {name} {change}")
 
     def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
-        usage = [f"GRANT USAGE ON SCHEMA {schema or 'public'} TO {role};"]
+        usage = [f"GRANT USAGE ON SCHEMA {quoted(schema or 'public')} TO {quoted(role)};"]
         return usage + super().grants(role, schema, tables)

@@ -31,6 +31,7 @@ from sqlalchemy.dialects.sqlite import insert  # noqa: TID251
 from sqlalchemy.exc import DBAPIError
 
 from memalchemy.dialects.base import Dialect, Failure, original
+from memalchemy.schema import TENANT
 
 BUSY_TIMEOUT_SECONDS = 30
 
@@ -127,8 +128,9 @@ class SQLite(Dialect):
                 "FROM json_each(:terms) AS terms CROSS JOIN deltas_search "
                 "ON deltas_search MATCH terms.value "
                 "CROSS JOIN deltas ON deltas.rowid = deltas_search.rowid "
-                "WHERE deltas.tenant = :tenant AND deltas.namespace = :namespace"
+                "WHERE deltas.tenant = :k_tenant AND deltas.namespace = :k_namespace"
             )
+            .bindparams(bindparam("k_tenant", type_=TENANT))
             .columns(
                 column("term"),
                 column("tenant"),
@@ -171,8 +173,10 @@ class SQLite(Dialect):
         return Failure.OTHER, name
 
     def migration_lock(self, connection: Connection, schema: str | None) -> None:
-        # BEGIN IMMEDIATE, which every transaction of the writer starts with, is the lock.
-        return None
+        # BEGIN IMMEDIATE is the lock. The writer's transactions start with it; a host's driver may
+        # not have begun at all yet: Python's begins before DML only.
+        if not connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
         return []
@@ -181,7 +185,7 @@ class SQLite(Dialect):
 def prepare(connection: sqlite3.Connection, *, synchronous: str, read_only: bool = False) -> None:
     """Set up a connection that memalchemy owns.
 
-    auto_vacuum must be chosen before the first page is written, so it comes before WAL.
+    auto_vacuum can be chosen only before the first page is written, so before WAL too.
     """
     if sqlite3.sqlite_version_info < (3, 35, 0):
         raise sqlite3.NotSupportedError(
@@ -192,7 +196,8 @@ def prepare(connection: sqlite3.Connection, *, synchronous: str, read_only: bool
     if read_only:
         connection.execute("PRAGMA query_only = ON")
         return
-    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    if connection.execute("PRAGMA page_count").fetchone() == (0,):
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
     connection.execute("PRAGMA secure_delete = FAST")

@@ -20,6 +20,7 @@ from sqlalchemy import (
     func,
     insert,
     literal,
+    literal_column,
     null,
     select,
     update,
@@ -60,7 +61,7 @@ def _as_expected(expected: str) -> list[ColumnElement[bool]]:
 
 
 _RETURNED = (
-    (THREADS.c.next_seq - 1).label("seq"),
+    (THREADS.c.next_seq - literal_column("1")).label("seq"),
     THREADS.c.version,
     THREADS.c.epoch,
     THREADS.c.previous_id,

@@ -1,0 +1,306 @@
+"""The chain of revisions, run without an ``env.py``."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import threading
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import sqlalchemy as sa
+from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext, MigrationInfo
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection
+from sqlalchemy.schema import CreateSchema
+
+from memalchemy._version import __version__
+from memalchemy.dialects import DIALECTS, Dialect
+from memalchemy.errors import MemalchemyError, SchemaOutdated, SchemaTooNew
+from memalchemy.schema import Base, Json
+
+VERSION_TABLE = "memalchemy_version"
+TABLES = tuple(table.name for table in Base.metadata.sorted_tables)
+HOUSE_TENANT, HOUSE_NAMESPACE = "~", "/~memalchemy/"
+"""The library's own bookkeeping; ``~`` is always escaped in a user's namespace."""
+
+# Alembic keeps the current operations in a global.
+_alembic_is_global = threading.Lock()
+
+
+def script_location() -> Path:
+    """Where the revisions are: in the package of a wheel, at the top of a checkout."""
+    here = Path(__file__).resolve()
+    for place in (here.parents[1] / "migrations", here.parents[3] / "migrations"):
+        if (place / "versions").is_dir():
+            return place
+    raise MemalchemyError("this installation of memalchemy has lost its migrations; reinstall it")
+
+
+@cache
+def scripts() -> ScriptDirectory:
+    """The chain of revisions."""
+    return ScriptDirectory(str(script_location()))
+
+
+@cache
+def head() -> str:
+    """The revision that this release writes."""
+    revision = scripts().get_current_head()
+    assert revision is not None
+    return revision
+
+
+def current(connection: Connection, *, schema: str | None = None) -> str | None:
+    """The revision that the database is at; ``None`` without a memalchemy schema. Reads only."""
+    if not sa.inspect(connection).has_table(VERSION_TABLE, schema=schema):
+        return None
+    version = sa.table(VERSION_TABLE, sa.column("version_num"), schema=schema)
+    return connection.scalar(sa.select(version.c.version_num))
+
+
+def usable(connection: Connection, *, schema: str | None = None) -> bool:
+    """Whether `check` passes; a schema that is too new still raises. Reads only."""
+    try:
+        check(connection, schema=schema)
+    except SchemaOutdated:
+        return False
+    return True
+
+
+def check(connection: Connection, *, schema: str | None = None) -> None:
+    """Raise unless this release works on the database's schema. Reads only.
+
+    Raises:
+        SchemaOutdated: older than this release needs, or none.
+        SchemaTooNew: upgraded by a later release, and not declared to work with this one.
+    """
+    found = current(connection, schema=schema)
+    if found == head():
+        return
+    if found is None or found in _known():
+        raise SchemaOutdated(found, head())
+    needs = _oldest_release(connection, schema)
+    if needs is None or release_number(needs) > release_number(__version__):
+        raise SchemaTooNew(found, needs, __version__)
+
+
+def upgrade(
+    connection: Connection, *, schema: str | None = None, revision: str = "head"
+) -> list[str]:
+    """Run the revisions up to *revision* in the connection's transaction; return those that ran.
+
+    Takes the migration lock first and looks at the version after, so of several processes that
+    start at once one migrates and the others find it done.
+    """
+    dialect = DIALECTS[connection.dialect.name]
+    dialect.migration_lock(connection, schema)
+    found = current(connection, schema=schema)
+    if found is not None and found not in _known():
+        check(connection, schema=schema)
+        return []
+    native = prepare(connection, schema)
+    ran = _run(
+        connection,
+        schema,
+        lambda heads, _: scripts()._upgrade_revs(revision, heads),
+        {"memalchemy_pgvector": native},
+    )
+    if native:
+        dialect.adopt_vector_type(connection, schema)
+    return ran
+
+
+def downgrade(
+    connection: Connection, revision: str, *, schema: str | None = None, delete_rows: bool = False
+) -> list[str]:
+    """Run the chain down to *revision* (``base``: no schema); return the revisions undone.
+
+    Raises:
+        DowngradeRefused: tables to drop hold rows, and *delete_rows* is not set.
+    """
+    DIALECTS[connection.dialect.name].migration_lock(connection, schema)
+    if current(connection, schema=schema) is None:
+        return []
+    return _run(
+        connection,
+        schema,
+        lambda heads, _: scripts()._downgrade_revs(revision, heads),
+        {"memalchemy_delete_rows": delete_rows},
+    )
+
+
+def offline(
+    dialect: str,
+    *,
+    schema: str | None = None,
+    start: str | None = None,
+    revision: str = "head",
+    down: bool = False,
+    pgvector: bool = True,
+    transaction: bool = True,
+) -> str:
+    """The SQL script that `upgrade` (or `downgrade`) runs from *start* to *revision*.
+
+    *start* is ``base`` going up and ``head`` going down, unless given. The script assumes pgvector;
+    with ``pgvector=False`` the vector column is bytes. Going down it drops tables whether they hold
+    rows or not: a script cannot look.
+    """
+    start = start or ("head" if down else "base")
+    out = io.StringIO()
+    move = scripts()._downgrade_revs if down else scripts()._upgrade_revs
+    steps = Steps()
+    context = MigrationContext.configure(
+        dialect_name=dialect,
+        opts=context_options(schema, DIALECTS[dialect])
+        | {
+            "as_sql": True,
+            "output_buffer": out,
+            "starting_rev": None if start == "base" else scripts().as_revision_number(start),
+            "fn": lambda heads, _: move(revision, heads),
+            "on_version_apply": (steps,),
+            "memalchemy_pgvector": pgvector,
+        },
+    )
+    with _alembic_is_global, Operations.context(context):
+        write_script(
+            context,
+            context.run_migrations,
+            steps,
+            prepare=start == "base",
+            transaction=transaction,
+        )
+    return out.getvalue()
+
+
+class Steps:
+    """What ran, and where the chain is after it."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+        self.reached: str | None = None
+
+    def __call__(self, *, step: MigrationInfo, **_: Any) -> None:
+        self.ran.extend(step.up_revision_ids if step.is_upgrade else step.source_revision_ids)
+        self.reached = next(iter(step.destination_revision_ids), None)
+
+
+def context_options(schema: str | None, ours: Dialect) -> dict[str, Any]:
+    return {
+        "version_table": VERSION_TABLE,
+        "version_table_schema": schema,
+        "transactional_ddl": ours.transactional_ddl,
+        "memalchemy_schema": schema,
+    }
+
+
+def command_of(migration: MigrationContext) -> str:
+    """The command of Alembic's that *migration* serves; Alembic names its function after it."""
+    return getattr(migration.opts.get("fn"), "__name__", "")
+
+
+def prepare(connection: Connection, schema: str | None) -> bool:
+    """Make the schema if it is missing; whether vectors have a native type here."""
+    ours = DIALECTS[connection.dialect.name]
+    if can_make(schema, ours) and not sa.inspect(connection).has_schema(schema):
+        connection.execute(CreateSchema(schema))
+    return ours.has_vector_type(connection)
+
+
+def can_make(schema: str | None, ours: Dialect) -> TypeGuard[str]:
+    # Where DDL commits, on Oracle, a schema is a user, and users are not made here.
+    return schema is not None and ours.transactional_ddl
+
+
+def _run(
+    connection: Connection,
+    schema: str | None,
+    moves: Callable[[Any, MigrationContext], Any],
+    options: dict[str, Any],
+) -> list[str]:
+    steps = Steps()
+    opts = context_options(schema, DIALECTS[connection.dialect.name]) | options
+    opts |= {"fn": moves, "on_version_apply": (steps,)}
+    context = MigrationContext.configure(connection, opts=opts)
+    with _alembic_is_global, Operations.context(context):
+        context.run_migrations()
+    note_releases(context, steps, connection.exec_driver_sql)
+    return steps.ran
+
+
+def write_script(
+    migration: MigrationContext,
+    run: Callable[[], None],
+    steps: Steps,
+    *,
+    prepare: bool,
+    transaction: bool = True,
+) -> None:
+    """Write what *run* does, and what `upgrade` does around it, in the script's own style."""
+    schema = migration.opts["memalchemy_schema"]
+    ours = DIALECTS[migration.dialect.name]
+    # A RETURNING clause in an Oracle script is a bind that nobody fills.
+    migration._version.implicit_returning = False
+    with migration.begin_transaction() if transaction else nullcontext():
+        if prepare and can_make(schema, ours):
+            migration.impl.execute(CreateSchema(schema, if_not_exists=True))
+        if prepare and migration.opts["memalchemy_pgvector"]:
+            for command in ours.vector_type_commands:
+                migration.impl.execute(command)
+        run()
+        note_releases(migration, steps, migration.impl.execute)
+    if transaction and not ours.transactional_ddl:
+        migration.impl.execute("COMMIT")
+
+
+def note_releases(migration: MigrationContext, steps: Steps, execute: Callable[[str], Any]) -> None:
+    """Note which releases the schema now works with, in a row that an older release can read.
+
+    The same text online and in scripts; every part is a constant of this release.
+    """
+    if steps.reached is None:
+        return
+    schema = migration.opts["memalchemy_schema"]
+    ours = DIALECTS[migration.dialect.name]
+    quote = migration.dialect.identifier_preparer.quote
+    table = f"{quote(schema)}.store_items" if schema else "store_items"
+    module = scripts().get_revision(steps.reached).module
+    meta = json.dumps({"oldest_release": module.oldest_release, "revision": steps.reached})
+    execute(
+        f"DELETE FROM {table} WHERE tenant = '{HOUSE_TENANT}' "  # noqa: S608
+        f"AND namespace = '{HOUSE_NAMESPACE}' AND key = 'schema'"
+    )
+    execute(
+        f"INSERT INTO {table} (tenant, namespace, key, meta, version, codec, checksum, "  # noqa: S608
+        f"created_at, updated_at, value) VALUES ('{HOUSE_TENANT}', '{HOUSE_NAMESPACE}', 'schema', "
+        f"'{meta}', 1, 'none', 0, {ours.utc_now}, {ours.utc_now}, {ours.byte_literal})"
+    )
+
+
+def _known() -> set[str]:
+    return {script.revision for script in scripts().walk_revisions()}
+
+
+def _oldest_release(connection: Connection, schema: str | None) -> str | None:
+    items = sa.table(
+        "store_items",
+        *(sa.column(name) for name in ("tenant", "namespace", "key")),
+        sa.column("meta", Json),
+        schema=schema,
+    )
+    row = connection.execute(
+        sa.select(items.c.meta)
+        .where(items.c.tenant == HOUSE_TENANT)
+        .where(items.c.namespace == HOUSE_NAMESPACE)
+        .where(items.c.key == "schema")
+    ).first()
+    return None if row is None else row[0].get("oldest_release")
+
+
+def release_number(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])

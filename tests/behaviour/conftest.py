@@ -1,0 +1,16 @@
+"""The behavioural suite also proves the registry: see `golden.watch`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from golden.watch import Watch
+
+
+@pytest.fixture(autouse=True)
+def every_statement_is_registered() -> Iterator[None]:
+    with Watch() as watch:
+        yield
+    assert not watch.complaints, "\n".join(watch.complaints)

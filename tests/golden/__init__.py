@@ -1,0 +1,120 @@
+"""Every statement of the registry as the text that a database gets, and how texts compare.
+
+``{sqlite,postgresql,oracle}.sql`` hold them, reviewed by people: a change of a statement is a
+change of these files. ``MEMALCHEMY_GOLDEN=write pytest tests/golden`` writes them anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import make_url
+
+import memalchemy.checkpoints
+import memalchemy.log
+import memalchemy.search  # noqa: F401 (the statements register when imported)
+from memalchemy.dialects import DIALECTS
+from memalchemy.statements import REGISTRY
+
+_URLS = {
+    "sqlite": "sqlite+aiosqlite://",
+    "postgresql": "postgresql+asyncpg://",
+    "oracle": "oracle+oracledb_async://",
+}
+ORACLE_VERSION = (23, 26)
+
+
+@cache
+def dialect(name: str) -> sa.Dialect:
+    """The dialect that the library runs on, unconnected."""
+    made = make_url(_URLS[name]).get_dialect(_is_async=True)()
+    if name == "oracle":
+        made.server_version_info = ORACLE_VERSION
+    return made
+
+
+_INLINED = re.compile(r"__\[POSTCOMPILE_(\w+)\]")
+
+
+def text_of(statement: Any, name: str) -> str:
+    """The text that database *name* gets for *statement*."""
+    compiled = statement.compile(dialect=dialect(name))
+    # SQLAlchemy writes these few values into the text when it executes it.
+    text = _INLINED.sub(lambda match: str(compiled.binds[match[1]].value), str(compiled))
+    return " ".join(text.split())
+
+
+def statements(name: str) -> Iterator[tuple[str, str]]:
+    """Every (name, text) of the registry on a database, in the order of the names."""
+    for family in sorted(REGISTRY):
+        for variant, statement in REGISTRY[family].enumerate(DIALECTS[name]):
+            yield variant, text_of(statement, name)
+
+
+_BIND = re.compile(
+    r"'(?:[^']|'')*'"  # a literal, which stays
+    r"|(?:%\(\w+\)s|\$\d+|(?<![:\w]):\w+|\?(?!\())"
+    r"(?:::(?:TIMESTAMP WITH TIME ZONE|[A-Z]+)(?:\[\])?)?"
+)
+
+
+def normalised(sql: str) -> str:
+    """*sql* without what a driver decides: white space, how binds are spelt, cast and escaped."""
+    bare = _BIND.sub(lambda m: m[0] if m[0].startswith("'") else "?", sql)
+    return " ".join(bare.split()).replace("%%", "%")
+
+
+_BREAK = re.compile(
+    r"'(?:[^']|'')*'"
+    r"|(?<!\bDELETE)(?<!\bDO)(?<!\bFOR)(?<!\bUPDATE)\s(?=(?:"
+    r"FROM|WHERE|AND|OR|SET|VALUES|RETURNING(?! JSON)|INTO :|ORDER BY|GROUP BY|UNION|LIMIT|OFFSET"
+    r"|FETCH|FOR UPDATE|ON CONFLICT|DO UPDATE|CROSS JOIN|JOIN|WHEN|ELSE|SELECT|INSERT|UPDATE"
+    r"|DELETE)\b)"
+    r"|(?<=\()(?=SELECT\b|WITH\b)"
+    r"|(?<=\)),\s(?=\w+(?:\([\w, ]+\))? AS\s\()"
+)
+_WIDTH = 100
+
+
+def pretty(sql: str) -> str:
+    """*sql* broken into lines for reading; only white space differs."""
+
+    def broken(match: re.Match[str]) -> str:
+        if match[0].startswith("'"):
+            return match[0]
+        return ",\n" if match[0].startswith(",") else "\n"
+
+    lines: list[str] = []
+    for line in _BREAK.sub(broken, sql).split("\n"):
+        while len(line) > _WIDTH and (cut := line.rfind(", ", 0, _WIDTH)) > 0:
+            lines.append(line[: cut + 1])
+            line = "  " + line[cut + 2 :]
+        lines.append(line)
+    depth = 0
+    indented: list[str] = []
+    for line in lines:
+        start = depth - (1 if line.startswith(")") else 0)
+        indented.append("  " * max(start, 0) + line)
+        bare = re.sub(r"'(?:[^']|'')*'", "", line)
+        depth += bare.count("(") - bare.count(")")
+    return "\n".join(indented)
+
+
+def unbroken(sql: str) -> str:
+    """What is the same of two texts that differ in white space only."""
+    return re.sub(r"\s+", "", sql)
+
+
+def read(stored: str) -> dict[str, str]:
+    """The blocks of a golden file by name."""
+    blocks = re.split(r"^-- (.+)\n", stored, flags=re.MULTILINE)
+    return dict(zip(blocks[1::2], (block.strip() for block in blocks[2::2]), strict=True))
+
+
+def written(name: str) -> str:
+    """The golden file of a database."""
+    return "\n\n".join(f"-- {variant}\n{pretty(sql)}" for variant, sql in statements(name)) + "\n"

@@ -1,0 +1,921 @@
+-- checkpoints.queries.list_by_metadata(kind=text)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.namespace = :k_namespace
+AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.queries.list_by_metadata(kind=number)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.namespace = :k_namespace
+AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.queries.list_by_metadata(kind=true)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.namespace = :k_namespace
+AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.queries.list_by_metadata(kind=false)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.namespace = :k_namespace
+AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.queries.list_by_metadata(kind=null)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.namespace = :k_namespace
+AND NOT json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_key RETURNING JSON))
+AND json_equal(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+    json_mergepatch(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+      :match_key RETURNING JSON))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.queries.list_by_metadata(kind=container)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.namespace = :k_namespace
+AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
+        :match_key RETURNING JSON), :match_pair RETURNING JSON))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.queries.list_heads(after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id > :p_thread_id)
+ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.queries.list_heads(after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NOT NULL
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id > :p_thread_id)
+ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.queries.list_heads(after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.queries.list_heads(after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.queries.list_names(before=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+AND checkpoints.seq < :p_before
+ORDER BY checkpoints.seq DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.queries.list_names(before=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY checkpoints.seq DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.queries.list_newest()
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+JOIN (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.updated_at DESC
+  FETCH FIRST :p_limit ROWS ONLY) heads ON checkpoints.tenant = heads.tenant
+AND checkpoints.thread_id = heads.thread_id
+AND checkpoints.namespace = heads.namespace
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.queries.measure()
+SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), :coalesce_2) AS coalesce_1,
+  coalesce(sum(checkpoints.stored_size), :coalesce_4) AS coalesce_3, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('snapshot')) THEN :param_1
+    ELSE :param_2 END), :coalesce_6) AS coalesce_5
+FROM checkpoints
+JOIN deltas ON deltas.tenant = checkpoints.tenant
+AND deltas.thread_id = checkpoints.thread_id
+AND deltas.namespace = checkpoints.namespace
+AND deltas.seq = checkpoints.seq
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+
+-- checkpoints.queries.read_chain(which=latest)
+WITH chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, codec, checksum, payload) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.tenant = checkpoints.tenant
+  AND deltas.thread_id = checkpoints.thread_id
+  AND deltas.namespace = checkpoints.namespace
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.tenant = checkpoints.tenant
+  AND threads.thread_id = checkpoints.thread_id
+  AND threads.namespace = checkpoints.namespace
+  WHERE checkpoints.tenant = :k_tenant
+  AND checkpoints.thread_id = :k_thread_id
+  AND checkpoints.namespace = :k_namespace
+  AND checkpoints.seq = (
+    SELECT max(newest.seq) AS max_1
+    FROM checkpoints newest
+    WHERE newest.tenant = :k_tenant
+    AND newest.thread_id = :k_thread_id
+    AND newest.namespace = :k_namespace)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch, base.seq AS seq,
+    base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
+    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas base ON base.seq = chain.base_seq
+  WHERE base.tenant = :k_tenant
+  AND base.thread_id = :k_thread_id
+  AND base.namespace = :k_namespace)
+SELECT chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth, chain.since_bytes,
+  chain.codec, chain.checksum, chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- checkpoints.queries.read_chain(which=named)
+WITH chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, codec, checksum, payload) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.tenant = checkpoints.tenant
+  AND deltas.thread_id = checkpoints.thread_id
+  AND deltas.namespace = checkpoints.namespace
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.tenant = checkpoints.tenant
+  AND threads.thread_id = checkpoints.thread_id
+  AND threads.namespace = checkpoints.namespace
+  WHERE checkpoints.tenant = :k_tenant
+  AND checkpoints.thread_id = :k_thread_id
+  AND checkpoints.namespace = :k_namespace
+  AND checkpoints.checkpoint_id = :p_checkpoint_id
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch, base.seq AS seq,
+    base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
+    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas base ON base.seq = chain.base_seq
+  WHERE base.tenant = :k_tenant
+  AND base.thread_id = :k_thread_id
+  AND base.namespace = :k_namespace)
+SELECT chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth, chain.since_bytes,
+  chain.codec, chain.checksum, chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- checkpoints.queries.read_name()
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.checkpoint_id = :p_checkpoint_id
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+
+-- checkpoints.queries.threads_by_metadata(kind=text)
+SELECT DISTINCT checkpoints.thread_id
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+
+-- checkpoints.queries.threads_by_metadata(kind=number)
+SELECT DISTINCT checkpoints.thread_id
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+
+-- checkpoints.queries.threads_by_metadata(kind=true)
+SELECT DISTINCT checkpoints.thread_id
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+
+-- checkpoints.queries.threads_by_metadata(kind=false)
+SELECT DISTINCT checkpoints.thread_id
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+
+-- checkpoints.queries.threads_by_metadata(kind=null)
+SELECT DISTINCT checkpoints.thread_id
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND NOT json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_key RETURNING JSON))
+AND json_equal(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+    json_mergepatch(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+      :match_key RETURNING JSON))
+
+-- checkpoints.queries.threads_by_metadata(kind=container)
+SELECT DISTINCT checkpoints.thread_id
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
+        :match_key RETURNING JSON), :match_pair RETURNING JSON))
+
+-- checkpoints.upkeep.erase_tenant(table=embeddings)
+DELETE FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+
+-- checkpoints.upkeep.erase_tenant(table=store_items)
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+
+-- checkpoints.upkeep.erase_tenant(table=deltas)
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+
+-- checkpoints.upkeep.erase_tenant(table=checkpoints)
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+
+-- checkpoints.upkeep.erase_tenant(table=threads)
+DELETE FROM threads
+WHERE threads.tenant = :k_tenant
+
+-- checkpoints.upkeep.list_in_order()
+SELECT checkpoints.checkpoint_id, checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+ORDER BY checkpoints.seq
+
+-- checkpoints.upkeep.list_logs(after=True)
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.thread_id > :p_thread_id
+ORDER BY threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.upkeep.list_logs(after=False)
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+ORDER BY threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.upkeep.list_namespaces()
+SELECT threads.namespace, threads.deleted_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+ORDER BY threads.namespace
+
+-- checkpoints.upkeep.list_stale()
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+ORDER BY threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.upkeep.list_threads()
+SELECT DISTINCT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+ORDER BY threads.thread_id
+
+-- checkpoints.upkeep.lock_stale()
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+FOR UPDATE
+
+-- checkpoints.upkeep.rewrite_delta()
+UPDATE deltas
+SET kind=:p_kind, base_seq=:p_base_seq, depth=:p_depth, since_bytes=:p_since_bytes, codec=:p_codec,
+  checksum=:p_checksum, payload=:p_payload
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.seq = :p_seq
+
+-- checkpoints.upkeep.rewrite_size()
+UPDATE checkpoints
+SET stored_size=:p_stored_size
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.seq = :p_seq
+
+-- log.appending.advance(based=True, expected=any)
+UPDATE threads
+SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=coalesce(:p_expires_at, threads.expires_at)
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.epoch = :p_epoch
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
+INTO :ret_0, :ret_1, :ret_2, :ret_3
+
+-- log.appending.advance(based=True, expected=head)
+UPDATE threads
+SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=coalesce(:p_expires_at, threads.expires_at)
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id = :p_expected
+AND threads.epoch = :p_epoch
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
+INTO :ret_0, :ret_1, :ret_2, :ret_3
+
+-- log.appending.advance(based=True, expected=none)
+UPDATE threads
+SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=coalesce(:p_expires_at, threads.expires_at)
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NULL
+AND threads.epoch = :p_epoch
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
+INTO :ret_0, :ret_1, :ret_2, :ret_3
+
+-- log.appending.advance(based=False, expected=any)
+UPDATE threads
+SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=coalesce(:p_expires_at, threads.expires_at)
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
+INTO :ret_0, :ret_1, :ret_2, :ret_3
+
+-- log.appending.advance(based=False, expected=head)
+UPDATE threads
+SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=coalesce(:p_expires_at, threads.expires_at)
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id = :p_expected
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
+INTO :ret_0, :ret_1, :ret_2, :ret_3
+
+-- log.appending.advance(based=False, expected=none)
+UPDATE threads
+SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=coalesce(:p_expires_at, threads.expires_at)
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NULL
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
+INTO :ret_0, :ret_1, :ret_2, :ret_3
+
+-- log.appending.begin_again(expected=any)
+UPDATE threads
+SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1), epoch=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
+ELSE threads.epoch END, head_id=:p_checkpoint_id, previous_id=threads.head_id, created_at=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN :p_now
+ELSE threads.created_at END, updated_at=:p_now, expires_at=coalesce(:p_expires_at,
+    threads.expires_at), deleted_at=NULL
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
+INTO :ret_0, :ret_1, :ret_2, :ret_3
+
+-- log.appending.begin_again(expected=none)
+UPDATE threads
+SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1), epoch=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
+ELSE threads.epoch END, head_id=:p_checkpoint_id, previous_id=threads.head_id, created_at=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN :p_now
+ELSE threads.created_at END, updated_at=:p_now, expires_at=coalesce(:p_expires_at,
+    threads.expires_at), deleted_at=NULL
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NULL
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
+INTO :ret_0, :ret_1, :ret_2, :ret_3
+
+-- log.appending.begin_new()
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, meta,
+    created_at, updated_at, expires_at)
+VALUES (:k_tenant, :k_thread_id, :k_namespace, :next_seq, :version, :p_epoch, :p_checkpoint_id,
+    :p_meta, :p_now, :p_now, :p_expires_at)
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
+INTO :ret_0, :ret_1, :ret_2, :ret_3
+
+-- log.appending.forget_names()
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.checkpoint_id != :p_checkpoint_id
+AND checkpoints.seq <= (
+  SELECT newest.seq
+  FROM checkpoints newest
+  WHERE newest.tenant = :k_tenant
+  AND newest.thread_id = :k_thread_id
+  AND newest.namespace = :k_namespace
+  AND newest.checkpoint_id != :p_checkpoint_id
+  ORDER BY newest.seq DESC
+  OFFSET :p_keep ROWS
+  FETCH FIRST 1 ROWS ONLY)
+AND mod(checkpoints.seq, :p_every) != :param_2
+AND checkpoints.created_at < :p_cutoff
+
+-- log.appending.move_checkpoint()
+UPDATE checkpoints
+SET parent_id=coalesce(:p_parent_id, checkpoints.parent_id), seq=:p_seq, run_id=:p_run_id,
+  meta=:p_meta, raw_size=:p_raw_size, stored_size=:p_stored_size, occurred_at=:p_occurred_at,
+  created_at=:p_created_at
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.checkpoint_id = :p_checkpoint_id
+
+-- log.appending.new_checkpoint()
+INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
+    raw_size, stored_size, occurred_at, created_at)
+VALUES (:k_tenant, :k_thread_id, :k_namespace, :p_checkpoint_id, coalesce(:p_parent_id,
+      :p_previous_id), :p_seq, :p_run_id, :p_meta, :p_raw_size, :p_stored_size, :p_occurred_at,
+    :p_created_at)
+
+-- log.appending.put_delta()
+INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
+    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+    stored_at, payload)
+VALUES (:k_tenant, :k_thread_id, :k_namespace, :p_seq, :p_kind, :p_entry_key, :p_parent_seq,
+    :p_base_seq, :p_depth, :p_since_bytes, :p_raw_size, :p_codec, :p_checksum, :p_label, :p_sort_key,
+    :p_status, :p_search_text, :p_occurred_at, :p_stored_at, :p_payload)
+
+-- log.copying.copy_head()
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, previous_id,
+    meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
+SELECT threads.tenant AS tenant, :p_thread_id AS thread_id, threads.namespace AS namespace,
+  :p_next_seq AS next_seq, :param_1 AS version, :p_epoch AS epoch, :p_head_id AS head_id,
+  NULL AS previous_id, threads.meta AS meta, threads.thread_id AS forked_thread,
+  :p_until AS forked_seq, :p_now AS created_at, :p_now AS updated_at,
+  threads.expires_at AS expires_at, NULL AS deleted_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+
+-- log.copying.copy_rows(table=checkpoints)
+INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
+    raw_size, stored_size, occurred_at, created_at)
+SELECT checkpoints.tenant AS tenant, :p_thread_id AS thread_id, checkpoints.namespace AS namespace,
+  checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
+  checkpoints.seq AS seq, checkpoints.run_id AS run_id, checkpoints.meta AS meta,
+  checkpoints.raw_size AS raw_size, checkpoints.stored_size AS stored_size,
+  checkpoints.occurred_at AS occurred_at, checkpoints.created_at AS created_at
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.seq <= :p_until
+
+-- log.copying.copy_rows(table=deltas)
+INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
+    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+    stored_at, payload)
+SELECT deltas.tenant AS tenant, :p_thread_id AS thread_id, deltas.namespace AS namespace,
+  deltas.seq AS seq, deltas.kind AS kind, deltas.entry_key AS entry_key,
+  deltas.parent_seq AS parent_seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+  deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
+  deltas.checksum AS checksum, deltas.label AS label, deltas.sort_key AS sort_key,
+  deltas.status AS status, deltas.search_text AS search_text, deltas.occurred_at AS occurred_at,
+  deltas.stored_at AS stored_at, deltas.payload AS payload
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.seq <= :p_until
+
+-- log.removing.bury()
+UPDATE threads
+SET version=(threads.version + :version_1), epoch=(threads.epoch + :epoch_1), head_id=NULL,
+  previous_id=NULL, meta=:p_meta, forked_thread=NULL, forked_seq=NULL, expires_at=NULL,
+  deleted_at=:p_now
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.deleted_at IS NULL
+
+-- log.removing.empty(table=checkpoints, scope=log)
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+
+-- log.removing.empty(table=checkpoints, scope=thread)
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+
+-- log.removing.empty(table=deltas, scope=log)
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+
+-- log.removing.empty(table=deltas, scope=thread)
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+
+-- log.removing.lock_log()
+SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+FOR UPDATE
+
+-- log.removing.lock_thread()
+SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+FOR UPDATE
+
+-- log.removing.move_epoch()
+UPDATE threads
+SET version=(threads.version + :version_1), epoch=(threads.epoch + :p_moved), head_id=(
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND checkpoints.thread_id = :k_thread_id
+  AND checkpoints.namespace = :k_namespace
+  ORDER BY checkpoints.seq DESC
+  FETCH FIRST 1 ROWS ONLY)
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+
+-- log.removing.read_head()
+SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+
+-- log.removing.remove_heads(scope=log)
+DELETE FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+
+-- log.removing.remove_heads(scope=thread)
+DELETE FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+
+-- log.removing.remove_name()
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.checkpoint_id = :p_checkpoint_id
+RETURNING checkpoints.seq
+INTO :ret_0
+
+-- log.removing.remove_unneeded()
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.seq = :p_seq
+AND deltas.kind IN ('snapshot', 'delta')
+AND NOT (EXISTS (
+    SELECT checkpoints.seq
+    FROM checkpoints
+    WHERE checkpoints.tenant = :k_tenant
+    AND checkpoints.thread_id = :k_thread_id
+    AND checkpoints.namespace = :k_namespace
+    AND checkpoints.seq = :p_seq))
+AND NOT (EXISTS (
+    SELECT child.seq
+    FROM deltas child
+    WHERE child.tenant = :k_tenant
+    AND child.thread_id = :k_thread_id
+    AND child.namespace = :k_namespace
+    AND child.base_seq = :p_seq))
+RETURNING deltas.base_seq, deltas.depth
+INTO :ret_0, :ret_1
+
+-- log.removing.sweep_dead()
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('snapshot', 'delta')
+AND (deltas.seq NOT IN (
+    WITH alive(seq, base_seq) AS (
+      SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
+      FROM deltas
+      JOIN checkpoints ON deltas.tenant = checkpoints.tenant
+      AND deltas.thread_id = checkpoints.thread_id
+      AND deltas.namespace = checkpoints.namespace
+      AND deltas.seq = checkpoints.seq
+      WHERE checkpoints.tenant = :k_tenant
+      AND checkpoints.thread_id = :k_thread_id
+      AND checkpoints.namespace = :k_namespace
+      UNION ALL
+      SELECT base.seq AS seq, base.base_seq AS base_seq
+      FROM deltas base
+      JOIN alive ON base.seq = alive.base_seq
+      WHERE base.tenant = :k_tenant
+      AND base.thread_id = :k_thread_id
+      AND base.namespace = :k_namespace)
+    SELECT alive.seq
+    FROM alive))
+
+-- search.search_checkpoints()
+WITH hits AS (
+  SELECT terms.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  WHERE deltas.tenant = :k_tenant
+  AND deltas.namespace = :k_namespace),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < :occurrences_1) THEN :param_2
+  WHEN (found.occurrences < :occurrences_2) THEN :param_3
+  WHEN (found.occurrences < :occurrences_3) THEN :param_4
+  WHEN (found.occurrences < :occurrences_4) THEN :param_5
+  WHEN (found.occurrences < :occurrences_5) THEN :param_6
+  WHEN (found.occurrences < :occurrences_6) THEN :param_7
+  WHEN (found.occurrences < :occurrences_7) THEN :param_8
+  WHEN (found.occurrences < :occurrences_8) THEN :param_9
+  WHEN (found.occurrences < :occurrences_9) THEN :param_10
+  WHEN (found.occurrences < :occurrences_10) THEN :param_11
+  WHEN (found.occurrences < :occurrences_11) THEN :param_12
+  WHEN (found.occurrences < :occurrences_12) THEN :param_13
+  WHEN (found.occurrences < :occurrences_13) THEN :param_14
+  WHEN (found.occurrences < :occurrences_14) THEN :param_15
+  WHEN (found.occurrences < :occurrences_15) THEN :param_16
+  WHEN (found.occurrences < :occurrences_16) THEN :param_17
+  WHEN (found.occurrences < :occurrences_17) THEN :param_18
+  WHEN (found.occurrences < :occurrences_18) THEN :param_19
+  WHEN (found.occurrences < :occurrences_19) THEN :param_20
+  WHEN (found.occurrences < :occurrences_20) THEN :param_21
+  ELSE :param_22 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  CAST(ranked.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), :coalesce_1) + :param_1 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, deltas.search_text
+FROM ranked
+JOIN checkpoints ON checkpoints.tenant = ranked.tenant
+AND checkpoints.thread_id = ranked.thread_id
+AND checkpoints.namespace = ranked.namespace
+AND checkpoints.seq = ranked.seq
+JOIN deltas ON deltas.tenant = ranked.tenant
+AND deltas.thread_id = ranked.thread_id
+AND deltas.namespace = ranked.namespace
+AND deltas.seq = ranked.seq
+JOIN threads ON threads.tenant = ranked.tenant
+AND threads.thread_id = ranked.thread_id
+AND threads.namespace = ranked.namespace
+WHERE threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.seq DESC
+FETCH FIRST :p_limit ROWS ONLY

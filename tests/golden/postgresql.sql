@@ -1,0 +1,1713 @@
+-- checkpoints.queries.list_by_metadata(kind=text)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.namespace = $2::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($3::VARCHAR AS TEXT), CAST($4::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($3::VARCHAR AS TEXT)) = CAST($4::VARCHAR AS JSONB)
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT $6
+
+-- checkpoints.queries.list_by_metadata(kind=number)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.namespace = $2::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($3::VARCHAR AS TEXT), CAST($4::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($3::VARCHAR AS TEXT)) = CAST($4::VARCHAR AS JSONB)
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT $6
+
+-- checkpoints.queries.list_by_metadata(kind=true)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.namespace = $2::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($3::VARCHAR AS TEXT), CAST($4::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($3::VARCHAR AS TEXT)) = CAST($4::VARCHAR AS JSONB)
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT $6
+
+-- checkpoints.queries.list_by_metadata(kind=false)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.namespace = $2::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($3::VARCHAR AS TEXT), CAST($4::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($3::VARCHAR AS TEXT)) = CAST($4::VARCHAR AS JSONB)
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT $6
+
+-- checkpoints.queries.list_by_metadata(kind=null)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.namespace = $2::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($3::VARCHAR AS TEXT), CAST($4::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($3::VARCHAR AS TEXT)) = CAST($4::VARCHAR AS JSONB)
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT $6
+
+-- checkpoints.queries.list_by_metadata(kind=container)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.namespace = $2::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($3::VARCHAR AS TEXT), CAST($4::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($3::VARCHAR AS TEXT)) = CAST($4::VARCHAR AS JSONB)
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT $6
+
+-- checkpoints.queries.list_heads(after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND threads.thread_id > $7::VARCHAR)
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT $8
+
+-- checkpoints.queries.list_heads(after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
+  AND threads.thread_id > $5::VARCHAR)
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT $6
+
+-- checkpoints.queries.list_heads(after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT $6
+
+-- checkpoints.queries.list_heads(after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT $4
+
+-- checkpoints.queries.list_names(before=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
+AND checkpoints.seq < $5::BIGINT
+ORDER BY checkpoints.seq DESC
+LIMIT $6
+
+-- checkpoints.queries.list_names(before=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
+ORDER BY checkpoints.seq DESC
+LIMIT $5
+
+-- checkpoints.queries.list_newest()
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+JOIN (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.namespace = $2::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.updated_at DESC
+  LIMIT $4) AS heads ON checkpoints.tenant = heads.tenant
+AND checkpoints.thread_id = heads.thread_id
+AND checkpoints.namespace = heads.namespace
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT $4
+
+-- checkpoints.queries.measure()
+SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), $1::INTEGER) AS coalesce_1,
+  coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('snapshot')) THEN $3::INTEGER
+    ELSE $4::INTEGER END), $5::INTEGER) AS coalesce_5
+FROM checkpoints
+JOIN deltas ON deltas.tenant = checkpoints.tenant
+AND deltas.thread_id = checkpoints.thread_id
+AND deltas.namespace = checkpoints.namespace
+AND deltas.seq = checkpoints.seq
+WHERE checkpoints.tenant = $6::VARCHAR
+AND checkpoints.thread_id = $7::VARCHAR
+AND checkpoints.namespace = $8::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE)))
+
+-- checkpoints.queries.read_chain(which=latest)
+WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, codec, checksum,
+    payload) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.tenant = checkpoints.tenant
+  AND deltas.thread_id = checkpoints.thread_id
+  AND deltas.namespace = checkpoints.namespace
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.tenant = checkpoints.tenant
+  AND threads.thread_id = checkpoints.thread_id
+  AND threads.namespace = checkpoints.namespace
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.seq = (
+    SELECT max(newest.seq) AS max_1
+    FROM checkpoints AS newest
+    WHERE newest.tenant = $1::VARCHAR
+    AND newest.thread_id = $2::VARCHAR
+    AND newest.namespace = $3::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch, base.seq AS seq,
+    base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
+    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  WHERE base.tenant = $1::VARCHAR
+  AND base.thread_id = $2::VARCHAR
+  AND base.namespace = $3::VARCHAR)
+SELECT chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth, chain.since_bytes,
+  chain.codec, chain.checksum, chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- checkpoints.queries.read_chain(which=named)
+WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, codec, checksum,
+    payload) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.tenant = checkpoints.tenant
+  AND deltas.thread_id = checkpoints.thread_id
+  AND deltas.namespace = checkpoints.namespace
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.tenant = checkpoints.tenant
+  AND threads.thread_id = checkpoints.thread_id
+  AND threads.namespace = checkpoints.namespace
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.checkpoint_id = $4::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch, base.seq AS seq,
+    base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
+    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  WHERE base.tenant = $1::VARCHAR
+  AND base.thread_id = $2::VARCHAR
+  AND base.namespace = $3::VARCHAR)
+SELECT chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth, chain.since_bytes,
+  chain.codec, chain.checksum, chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- checkpoints.queries.read_name()
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND checkpoints.checkpoint_id = $4::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+
+-- checkpoints.queries.threads_by_metadata(kind=text)
+SELECT DISTINCT checkpoints.thread_id
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.queries.threads_by_metadata(kind=number)
+SELECT DISTINCT checkpoints.thread_id
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.queries.threads_by_metadata(kind=true)
+SELECT DISTINCT checkpoints.thread_id
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.queries.threads_by_metadata(kind=false)
+SELECT DISTINCT checkpoints.thread_id
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.queries.threads_by_metadata(kind=null)
+SELECT DISTINCT checkpoints.thread_id
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.queries.threads_by_metadata(kind=container)
+SELECT DISTINCT checkpoints.thread_id
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.upkeep.erase_tenant(table=embeddings)
+DELETE FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+
+-- checkpoints.upkeep.erase_tenant(table=store_items)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+
+-- checkpoints.upkeep.erase_tenant(table=deltas)
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+
+-- checkpoints.upkeep.erase_tenant(table=checkpoints)
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+
+-- checkpoints.upkeep.erase_tenant(table=threads)
+DELETE FROM threads
+WHERE threads.tenant = $1::VARCHAR
+
+-- checkpoints.upkeep.list_in_order()
+SELECT checkpoints.checkpoint_id, checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+ORDER BY checkpoints.seq
+
+-- checkpoints.upkeep.list_logs(after=True)
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND threads.thread_id > $4::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $5
+
+-- checkpoints.upkeep.list_logs(after=False)
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id
+LIMIT $4
+
+-- checkpoints.upkeep.list_namespaces()
+SELECT threads.namespace, threads.deleted_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+ORDER BY threads.namespace
+
+-- checkpoints.upkeep.list_stale()
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id
+LIMIT $6
+
+-- checkpoints.upkeep.list_threads()
+SELECT DISTINCT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+ORDER BY threads.thread_id
+
+-- checkpoints.upkeep.lock_stale()
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+FOR UPDATE OF threads
+
+-- checkpoints.upkeep.rewrite_delta()
+UPDATE deltas
+SET kind=$1::VARCHAR, base_seq=$2::BIGINT, depth=$3::INTEGER, since_bytes=$4::BIGINT,
+  codec=$5::VARCHAR, checksum=$6::BIGINT, payload=$7::BYTEA
+WHERE deltas.tenant = $8::VARCHAR
+AND deltas.thread_id = $9::VARCHAR
+AND deltas.namespace = $10::VARCHAR
+AND deltas.seq = $11::BIGINT
+
+-- checkpoints.upkeep.rewrite_size()
+UPDATE checkpoints
+SET stored_size=$1::BIGINT
+WHERE checkpoints.tenant = $2::VARCHAR
+AND checkpoints.thread_id = $3::VARCHAR
+AND checkpoints.namespace = $4::VARCHAR
+AND checkpoints.seq = $5::BIGINT
+
+-- log.appending.advance(based=True, expected=any)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
+  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+WHERE threads.tenant = $6::VARCHAR
+AND threads.thread_id = $7::VARCHAR
+AND threads.namespace = $8::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.epoch = $9::BIGINT
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+
+-- log.appending.advance(based=True, expected=head)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
+  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+WHERE threads.tenant = $6::VARCHAR
+AND threads.thread_id = $7::VARCHAR
+AND threads.namespace = $8::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id = $9::VARCHAR
+AND threads.epoch = $10::BIGINT
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+
+-- log.appending.advance(based=True, expected=none)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
+  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+WHERE threads.tenant = $6::VARCHAR
+AND threads.thread_id = $7::VARCHAR
+AND threads.namespace = $8::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NULL
+AND threads.epoch = $9::BIGINT
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+
+-- log.appending.advance(based=False, expected=any)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
+  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+WHERE threads.tenant = $6::VARCHAR
+AND threads.thread_id = $7::VARCHAR
+AND threads.namespace = $8::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+
+-- log.appending.advance(based=False, expected=head)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
+  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+WHERE threads.tenant = $6::VARCHAR
+AND threads.thread_id = $7::VARCHAR
+AND threads.namespace = $8::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id = $9::VARCHAR
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+
+-- log.appending.advance(based=False, expected=none)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
+  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+WHERE threads.tenant = $6::VARCHAR
+AND threads.thread_id = $7::VARCHAR
+AND threads.namespace = $8::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NULL
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+
+-- log.appending.begin(expected=any)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, meta,
+    created_at, updated_at, expires_at)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, $6::BIGINT, $7::VARCHAR,
+    $8::JSONB, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
+    $10::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (tenant, thread_id, namespace)
+DO UPDATE SET next_seq = (threads.next_seq + $11::BIGINT),
+  version = (threads.version + $12::BIGINT), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $13::BIGINT
+ELSE threads.epoch END, head_id = $7::VARCHAR, previous_id = threads.head_id, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN $9::TIMESTAMP WITH TIME ZONE
+ELSE threads.created_at END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
+  expires_at = coalesce($10::TIMESTAMP WITH TIME ZONE, threads.expires_at), deleted_at = NULL
+WHERE threads.expires_at IS NULL
+OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+
+-- log.appending.begin(expected=none)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, meta,
+    created_at, updated_at, expires_at)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, $6::BIGINT, $7::VARCHAR,
+    $8::JSONB, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
+    $10::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (tenant, thread_id, namespace)
+DO UPDATE SET next_seq = (threads.next_seq + $11::BIGINT),
+  version = (threads.version + $12::BIGINT), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $13::BIGINT
+ELSE threads.epoch END, head_id = $7::VARCHAR, previous_id = threads.head_id, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN $9::TIMESTAMP WITH TIME ZONE
+ELSE threads.created_at END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
+  expires_at = coalesce($10::TIMESTAMP WITH TIME ZONE, threads.expires_at), deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NULL
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+
+-- log.appending.forget_names()
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND checkpoints.checkpoint_id != $4::VARCHAR
+AND checkpoints.seq <= (
+  SELECT newest.seq
+  FROM checkpoints AS newest
+  WHERE newest.tenant = $1::VARCHAR
+  AND newest.thread_id = $2::VARCHAR
+  AND newest.namespace = $3::VARCHAR
+  AND newest.checkpoint_id != $4::VARCHAR
+  ORDER BY newest.seq DESC
+  LIMIT $5::INTEGER
+  OFFSET $6)
+AND checkpoints.seq % $7::BIGINT != $8::BIGINT
+AND checkpoints.created_at < $9::TIMESTAMP WITH TIME ZONE
+
+-- log.appending.put_checkpoint()
+INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
+    raw_size, stored_size, occurred_at, created_at)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, coalesce($5::VARCHAR, $6::VARCHAR),
+    $7::BIGINT, $8::VARCHAR, $9::JSONB, $10::BIGINT, $11::BIGINT, $12::TIMESTAMP WITH TIME ZONE,
+    $13::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+DO UPDATE SET parent_id = coalesce($5::VARCHAR, checkpoints.parent_id), seq = $7::BIGINT,
+  run_id = $8::VARCHAR, meta = $9::JSONB, raw_size = $10::BIGINT, stored_size = $11::BIGINT,
+  occurred_at = $12::TIMESTAMP WITH TIME ZONE, created_at = $13::TIMESTAMP WITH TIME ZONE
+
+-- log.appending.put_delta()
+INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
+    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+    stored_at, payload)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::VARCHAR, $6::VARCHAR, $7::BIGINT,
+    $8::BIGINT, $9::INTEGER, $10::BIGINT, $11::BIGINT, $12::VARCHAR, $13::BIGINT, $14::VARCHAR,
+    $15::VARCHAR, $16::SMALLINT, $17::VARCHAR, $18::TIMESTAMP WITH TIME ZONE,
+    $19::TIMESTAMP WITH TIME ZONE, $20::BYTEA)
+
+-- log.appending.save(first=advance, expected=any, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
+    $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($29::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($29::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT, stored_size = $27::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $28::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.checkpoint_id != $22::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.tenant = $1::VARCHAR
+    AND newest.thread_id = $2::VARCHAR
+    AND newest.namespace = $3::VARCHAR
+    AND newest.checkpoint_id != $22::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $30::INTEGER
+    OFFSET $31)
+  AND checkpoints.seq % $32::BIGINT != $33::BIGINT
+  AND checkpoints.created_at < $34::TIMESTAMP WITH TIME ZONE
+  AND (EXISTS (
+      SELECT head.seq
+      FROM head)))
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=advance, expected=any, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
+    $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($29::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($29::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT, stored_size = $27::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $28::TIMESTAMP WITH TIME ZONE)
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=advance, expected=head, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $25::VARCHAR
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
+    $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($30::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($30::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT, stored_size = $28::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $29::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.checkpoint_id != $22::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.tenant = $1::VARCHAR
+    AND newest.thread_id = $2::VARCHAR
+    AND newest.namespace = $3::VARCHAR
+    AND newest.checkpoint_id != $22::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $31::INTEGER
+    OFFSET $32)
+  AND checkpoints.seq % $33::BIGINT != $34::BIGINT
+  AND checkpoints.created_at < $35::TIMESTAMP WITH TIME ZONE
+  AND (EXISTS (
+      SELECT head.seq
+      FROM head)))
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=advance, expected=head, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $25::VARCHAR
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
+    $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($30::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($30::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT, stored_size = $28::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $29::TIMESTAMP WITH TIME ZONE)
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=advance, expected=none, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
+    $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($29::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($29::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT, stored_size = $27::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $28::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.checkpoint_id != $22::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.tenant = $1::VARCHAR
+    AND newest.thread_id = $2::VARCHAR
+    AND newest.namespace = $3::VARCHAR
+    AND newest.checkpoint_id != $22::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $30::INTEGER
+    OFFSET $31)
+  AND checkpoints.seq % $32::BIGINT != $33::BIGINT
+  AND checkpoints.created_at < $34::TIMESTAMP WITH TIME ZONE
+  AND (EXISTS (
+      SELECT head.seq
+      FROM head)))
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=advance, expected=none, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
+    $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($29::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($29::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT, stored_size = $27::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $28::TIMESTAMP WITH TIME ZONE)
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=based, expected=any, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.epoch = $25::BIGINT
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
+    $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($30::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($30::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT, stored_size = $28::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $29::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.checkpoint_id != $22::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.tenant = $1::VARCHAR
+    AND newest.thread_id = $2::VARCHAR
+    AND newest.namespace = $3::VARCHAR
+    AND newest.checkpoint_id != $22::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $31::INTEGER
+    OFFSET $32)
+  AND checkpoints.seq % $33::BIGINT != $34::BIGINT
+  AND checkpoints.created_at < $35::TIMESTAMP WITH TIME ZONE
+  AND (EXISTS (
+      SELECT head.seq
+      FROM head)))
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=based, expected=any, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.epoch = $25::BIGINT
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
+    $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($30::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($30::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT, stored_size = $28::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $29::TIMESTAMP WITH TIME ZONE)
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=based, expected=head, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $25::VARCHAR
+  AND threads.epoch = $26::BIGINT
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
+    $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($31::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($31::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT, stored_size = $29::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $30::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.checkpoint_id != $22::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.tenant = $1::VARCHAR
+    AND newest.thread_id = $2::VARCHAR
+    AND newest.namespace = $3::VARCHAR
+    AND newest.checkpoint_id != $22::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $32::INTEGER
+    OFFSET $33)
+  AND checkpoints.seq % $34::BIGINT != $35::BIGINT
+  AND checkpoints.created_at < $36::TIMESTAMP WITH TIME ZONE
+  AND (EXISTS (
+      SELECT head.seq
+      FROM head)))
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=based, expected=head, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $25::VARCHAR
+  AND threads.epoch = $26::BIGINT
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
+    $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($31::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($31::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT, stored_size = $29::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $30::TIMESTAMP WITH TIME ZONE)
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=based, expected=none, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND threads.epoch = $25::BIGINT
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
+    $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($30::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($30::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT, stored_size = $28::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $29::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.checkpoint_id != $22::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.tenant = $1::VARCHAR
+    AND newest.thread_id = $2::VARCHAR
+    AND newest.namespace = $3::VARCHAR
+    AND newest.checkpoint_id != $22::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $31::INTEGER
+    OFFSET $32)
+  AND checkpoints.seq % $33::BIGINT != $34::BIGINT
+  AND checkpoints.created_at < $35::TIMESTAMP WITH TIME ZONE
+  AND (EXISTS (
+      SELECT head.seq
+      FROM head)))
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=based, expected=none, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND threads.epoch = $25::BIGINT
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
+    $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($30::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($30::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT, stored_size = $28::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $29::TIMESTAMP WITH TIME ZONE)
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=begin, expected=any, retain=True)
+WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id,
+      meta, created_at, updated_at, expires_at)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, $22::BIGINT, $23::VARCHAR,
+      $24::JSONB, $25::TIMESTAMP WITH TIME ZONE, $25::TIMESTAMP WITH TIME ZONE,
+      $26::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (tenant, thread_id, namespace)
+  DO UPDATE SET next_seq = (threads.next_seq + $27::BIGINT),
+    version = (threads.version + $28::BIGINT), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $29::BIGINT
+  ELSE threads.epoch END, head_id = $23::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
+    expires_at = coalesce($26::TIMESTAMP WITH TIME ZONE, threads.expires_at), deleted_at = NULL
+  WHERE threads.expires_at IS NULL
+  OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
+    $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($33::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($33::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT, stored_size = $31::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $32::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.checkpoint_id != $23::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.tenant = $1::VARCHAR
+    AND newest.thread_id = $2::VARCHAR
+    AND newest.namespace = $3::VARCHAR
+    AND newest.checkpoint_id != $23::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $34::INTEGER
+    OFFSET $35)
+  AND checkpoints.seq % $36::BIGINT != $37::BIGINT
+  AND checkpoints.created_at < $38::TIMESTAMP WITH TIME ZONE
+  AND (EXISTS (
+      SELECT head.seq
+      FROM head)))
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=begin, expected=any, retain=False)
+WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id,
+      meta, created_at, updated_at, expires_at)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, $22::BIGINT, $23::VARCHAR,
+      $24::JSONB, $25::TIMESTAMP WITH TIME ZONE, $25::TIMESTAMP WITH TIME ZONE,
+      $26::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (tenant, thread_id, namespace)
+  DO UPDATE SET next_seq = (threads.next_seq + $27::BIGINT),
+    version = (threads.version + $28::BIGINT), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $29::BIGINT
+  ELSE threads.epoch END, head_id = $23::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
+    expires_at = coalesce($26::TIMESTAMP WITH TIME ZONE, threads.expires_at), deleted_at = NULL
+  WHERE threads.expires_at IS NULL
+  OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
+    $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($33::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($33::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT, stored_size = $31::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $32::TIMESTAMP WITH TIME ZONE)
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=begin, expected=none, retain=True)
+WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id,
+      meta, created_at, updated_at, expires_at)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, $22::BIGINT, $23::VARCHAR,
+      $24::JSONB, $25::TIMESTAMP WITH TIME ZONE, $25::TIMESTAMP WITH TIME ZONE,
+      $26::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (tenant, thread_id, namespace)
+  DO UPDATE SET next_seq = (threads.next_seq + $27::BIGINT),
+    version = (threads.version + $28::BIGINT), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $29::BIGINT
+  ELSE threads.epoch END, head_id = $23::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
+    expires_at = coalesce($26::TIMESTAMP WITH TIME ZONE, threads.expires_at), deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
+    $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($33::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($33::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT, stored_size = $31::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $32::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.checkpoint_id != $23::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.tenant = $1::VARCHAR
+    AND newest.thread_id = $2::VARCHAR
+    AND newest.namespace = $3::VARCHAR
+    AND newest.checkpoint_id != $23::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $34::INTEGER
+    OFFSET $35)
+  AND checkpoints.seq % $36::BIGINT != $37::BIGINT
+  AND checkpoints.created_at < $38::TIMESTAMP WITH TIME ZONE
+  AND (EXISTS (
+      SELECT head.seq
+      FROM head)))
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=begin, expected=none, retain=False)
+WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id,
+      meta, created_at, updated_at, expires_at)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, $22::BIGINT, $23::VARCHAR,
+      $24::JSONB, $25::TIMESTAMP WITH TIME ZONE, $25::TIMESTAMP WITH TIME ZONE,
+      $26::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (tenant, thread_id, namespace)
+  DO UPDATE SET next_seq = (threads.next_seq + $27::BIGINT),
+    version = (threads.version + $28::BIGINT), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $29::BIGINT
+  ELSE threads.epoch END, head_id = $23::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
+    expires_at = coalesce($26::TIMESTAMP WITH TIME ZONE, threads.expires_at), deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
+    $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($33::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($33::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT, stored_size = $31::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $32::TIMESTAMP WITH TIME ZONE)
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.copying.copy_head()
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, previous_id,
+    meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
+SELECT threads.tenant AS tenant, $1::VARCHAR AS thread_id, threads.namespace AS namespace,
+  $2::BIGINT AS next_seq, $3::BIGINT AS version, $4::BIGINT AS epoch, $5::VARCHAR AS head_id,
+  NULL AS previous_id, threads.meta AS meta, threads.thread_id AS forked_thread,
+  $6::BIGINT AS forked_seq, $7::TIMESTAMP WITH TIME ZONE AS created_at,
+  $7::TIMESTAMP WITH TIME ZONE AS updated_at, threads.expires_at AS expires_at, NULL AS deleted_at
+FROM threads
+WHERE threads.tenant = $8::VARCHAR
+AND threads.thread_id = $9::VARCHAR
+AND threads.namespace = $10::VARCHAR
+
+-- log.copying.copy_rows(table=checkpoints)
+INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
+    raw_size, stored_size, occurred_at, created_at)
+SELECT checkpoints.tenant AS tenant, $1::VARCHAR AS thread_id, checkpoints.namespace AS namespace,
+  checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
+  checkpoints.seq AS seq, checkpoints.run_id AS run_id, checkpoints.meta AS meta,
+  checkpoints.raw_size AS raw_size, checkpoints.stored_size AS stored_size,
+  checkpoints.occurred_at AS occurred_at, checkpoints.created_at AS created_at
+FROM checkpoints
+WHERE checkpoints.tenant = $2::VARCHAR
+AND checkpoints.thread_id = $3::VARCHAR
+AND checkpoints.namespace = $4::VARCHAR
+AND checkpoints.seq <= $5::BIGINT
+
+-- log.copying.copy_rows(table=deltas)
+INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
+    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+    stored_at, payload)
+SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, deltas.namespace AS namespace,
+  deltas.seq AS seq, deltas.kind AS kind, deltas.entry_key AS entry_key,
+  deltas.parent_seq AS parent_seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+  deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
+  deltas.checksum AS checksum, deltas.label AS label, deltas.sort_key AS sort_key,
+  deltas.status AS status, deltas.search_text AS search_text, deltas.occurred_at AS occurred_at,
+  deltas.stored_at AS stored_at, deltas.payload AS payload
+FROM deltas
+WHERE deltas.tenant = $2::VARCHAR
+AND deltas.thread_id = $3::VARCHAR
+AND deltas.namespace = $4::VARCHAR
+AND deltas.seq <= $5::BIGINT
+
+-- log.removing.bury()
+UPDATE threads
+SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT), head_id=NULL,
+  previous_id=NULL, meta=$3::JSONB, forked_thread=NULL, forked_seq=NULL, expires_at=NULL,
+  deleted_at=$4::TIMESTAMP WITH TIME ZONE
+WHERE threads.tenant = $5::VARCHAR
+AND threads.thread_id = $6::VARCHAR
+AND threads.deleted_at IS NULL
+
+-- log.removing.empty(table=checkpoints, scope=log)
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+
+-- log.removing.empty(table=checkpoints, scope=thread)
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+
+-- log.removing.empty(table=deltas, scope=log)
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+
+-- log.removing.empty(table=deltas, scope=thread)
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+
+-- log.removing.lock_log()
+SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+FOR UPDATE OF threads
+
+-- log.removing.lock_thread()
+SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+FOR UPDATE OF threads
+
+-- log.removing.move_epoch()
+UPDATE threads
+SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT), head_id=(
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.thread_id = $4::VARCHAR
+  AND checkpoints.namespace = $5::VARCHAR
+  ORDER BY checkpoints.seq DESC
+  LIMIT $6::INTEGER)
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.namespace = $5::VARCHAR
+
+-- log.removing.read_head()
+SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+
+-- log.removing.remove_heads(scope=log)
+DELETE FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+
+-- log.removing.remove_heads(scope=thread)
+DELETE FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+
+-- log.removing.remove_name()
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND checkpoints.checkpoint_id = $4::VARCHAR
+RETURNING checkpoints.seq
+
+-- log.removing.remove_unneeded()
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.seq = $4::BIGINT
+AND deltas.kind IN ('snapshot', 'delta')
+AND NOT (EXISTS (
+    SELECT checkpoints.seq
+    FROM checkpoints
+    WHERE checkpoints.tenant = $1::VARCHAR
+    AND checkpoints.thread_id = $2::VARCHAR
+    AND checkpoints.namespace = $3::VARCHAR
+    AND checkpoints.seq = $4::BIGINT))
+AND NOT (EXISTS (
+    SELECT child.seq
+    FROM deltas AS child
+    WHERE child.tenant = $1::VARCHAR
+    AND child.thread_id = $2::VARCHAR
+    AND child.namespace = $3::VARCHAR
+    AND child.base_seq = $4::BIGINT))
+RETURNING deltas.base_seq, deltas.depth
+
+-- log.removing.sweep_dead()
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('snapshot', 'delta')
+AND (deltas.seq NOT IN (
+    WITH RECURSIVE alive(seq, base_seq) AS (
+      SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
+      FROM deltas
+      JOIN checkpoints ON deltas.tenant = checkpoints.tenant
+      AND deltas.thread_id = checkpoints.thread_id
+      AND deltas.namespace = checkpoints.namespace
+      AND deltas.seq = checkpoints.seq
+      WHERE checkpoints.tenant = $1::VARCHAR
+      AND checkpoints.thread_id = $2::VARCHAR
+      AND checkpoints.namespace = $3::VARCHAR
+      UNION ALL
+      SELECT base.seq AS seq, base.base_seq AS base_seq
+      FROM deltas AS base
+      JOIN alive ON base.seq = alive.base_seq
+      WHERE base.tenant = $1::VARCHAR
+      AND base.thread_id = $2::VARCHAR
+      AND base.namespace = $3::VARCHAR)
+    SELECT alive.seq
+    FROM alive))
+
+-- search.search_checkpoints()
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM unnest(CAST($45::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $46::VARCHAR
+  AND deltas.namespace = $47::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < $4::INTEGER) THEN $5::INTEGER
+  WHEN (found.occurrences < $6::INTEGER) THEN $7::INTEGER
+  WHEN (found.occurrences < $8::INTEGER) THEN $9::INTEGER
+  WHEN (found.occurrences < $10::INTEGER) THEN $11::INTEGER
+  WHEN (found.occurrences < $12::INTEGER) THEN $13::INTEGER
+  WHEN (found.occurrences < $14::INTEGER) THEN $15::INTEGER
+  WHEN (found.occurrences < $16::INTEGER) THEN $17::INTEGER
+  WHEN (found.occurrences < $18::INTEGER) THEN $19::INTEGER
+  WHEN (found.occurrences < $20::INTEGER) THEN $21::INTEGER
+  WHEN (found.occurrences < $22::INTEGER) THEN $23::INTEGER
+  WHEN (found.occurrences < $24::INTEGER) THEN $25::INTEGER
+  WHEN (found.occurrences < $26::INTEGER) THEN $27::INTEGER
+  WHEN (found.occurrences < $28::INTEGER) THEN $29::INTEGER
+  WHEN (found.occurrences < $30::INTEGER) THEN $31::INTEGER
+  WHEN (found.occurrences < $32::INTEGER) THEN $33::INTEGER
+  WHEN (found.occurrences < $34::INTEGER) THEN $35::INTEGER
+  WHEN (found.occurrences < $36::INTEGER) THEN $37::INTEGER
+  WHEN (found.occurrences < $38::INTEGER) THEN $39::INTEGER
+  WHEN (found.occurrences < $40::INTEGER) THEN $41::INTEGER
+  WHEN (found.occurrences < $42::INTEGER) THEN $43::INTEGER
+  ELSE $44::INTEGER END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  CAST(ranked.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), $1::INTEGER) + $2::INTEGER * ($3 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, deltas.search_text
+FROM ranked
+JOIN checkpoints ON checkpoints.tenant = ranked.tenant
+AND checkpoints.thread_id = ranked.thread_id
+AND checkpoints.namespace = ranked.namespace
+AND checkpoints.seq = ranked.seq
+JOIN deltas ON deltas.tenant = ranked.tenant
+AND deltas.thread_id = ranked.thread_id
+AND deltas.namespace = ranked.namespace
+AND deltas.seq = ranked.seq
+JOIN threads ON threads.tenant = ranked.tenant
+AND threads.thread_id = ranked.thread_id
+AND threads.namespace = ranked.namespace
+WHERE threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $48::TIMESTAMP WITH TIME ZONE)
+ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT $49

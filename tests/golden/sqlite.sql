@@ -1,0 +1,1003 @@
+-- checkpoints.queries.list_by_metadata(kind=text)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.namespace = ?
+AND checkpoints.rowid IN (
+  SELECT checkpoints_meta.rowid
+  FROM checkpoints_meta
+  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('t' || substr(?, ?,
+                ?))))) || '"'))
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'text'
+    AND "each".atom = ?))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.queries.list_by_metadata(kind=number)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.namespace = ?
+AND checkpoints.rowid IN (
+  SELECT checkpoints_meta.rowid
+  FROM checkpoints_meta
+  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('n' || printf(?, ?))))) || '"'))
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND ("each".type = 'integer'
+      OR "each".type = 'real')
+    AND "each".atom = ?))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.queries.list_by_metadata(kind=true)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.namespace = ?
+AND checkpoints.rowid IN (
+  SELECT checkpoints_meta.rowid
+  FROM checkpoints_meta
+  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'true'))) || '"'))
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'true'))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.queries.list_by_metadata(kind=false)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.namespace = ?
+AND checkpoints.rowid IN (
+  SELECT checkpoints_meta.rowid
+  FROM checkpoints_meta
+  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'false'))) || '"'))
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'false'))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.queries.list_by_metadata(kind=null)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.namespace = ?
+AND checkpoints.rowid IN (
+  SELECT checkpoints_meta.rowid
+  FROM checkpoints_meta
+  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'null'))) || '"'))
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'null'))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.queries.list_by_metadata(kind=container)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.namespace = ?
+AND checkpoints.rowid IN (
+  SELECT checkpoints_meta.rowid
+  FROM checkpoints_meta
+  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || json_type(?)))) || '"'))
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND ("each".type = 'object'
+      OR "each".type = 'array')
+    AND "each".value = json(?)))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.queries.list_heads(after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND threads.thread_id > ?)
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.queries.list_heads(after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NOT NULL
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND threads.thread_id > ?)
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.queries.list_heads(after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.queries.list_heads(after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.queries.list_names(before=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+AND checkpoints.seq < ?
+ORDER BY checkpoints.seq DESC
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.queries.list_names(before=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY checkpoints.seq DESC
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.queries.list_newest()
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+JOIN (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.updated_at DESC
+  LIMIT ?
+  OFFSET ?) AS heads ON checkpoints.tenant = heads.tenant
+AND checkpoints.thread_id = heads.thread_id
+AND checkpoints.namespace = heads.namespace
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.queries.measure()
+SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), ?) AS coalesce_1,
+  coalesce(sum(checkpoints.stored_size), ?) AS coalesce_3, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('snapshot')) THEN ?
+    ELSE ? END), ?) AS coalesce_5
+FROM checkpoints
+JOIN deltas ON deltas.tenant = checkpoints.tenant
+AND deltas.thread_id = checkpoints.thread_id
+AND deltas.namespace = checkpoints.namespace
+AND deltas.seq = checkpoints.seq
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+
+-- checkpoints.queries.read_chain(which=latest)
+WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, codec, checksum,
+    payload) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.tenant = checkpoints.tenant
+  AND deltas.thread_id = checkpoints.thread_id
+  AND deltas.namespace = checkpoints.namespace
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.tenant = checkpoints.tenant
+  AND threads.thread_id = checkpoints.thread_id
+  AND threads.namespace = checkpoints.namespace
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.thread_id = ?
+  AND checkpoints.namespace = ?
+  AND checkpoints.seq = (
+    SELECT max(newest.seq) AS max_1
+    FROM checkpoints AS newest
+    WHERE newest.tenant = ?
+    AND newest.thread_id = ?
+    AND newest.namespace = ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch, base.seq AS seq,
+    base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
+    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  WHERE base.tenant = ?
+  AND base.thread_id = ?
+  AND base.namespace = ?)
+SELECT chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth, chain.since_bytes,
+  chain.codec, chain.checksum, chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- checkpoints.queries.read_chain(which=named)
+WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, codec, checksum,
+    payload) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.tenant = checkpoints.tenant
+  AND deltas.thread_id = checkpoints.thread_id
+  AND deltas.namespace = checkpoints.namespace
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.tenant = checkpoints.tenant
+  AND threads.thread_id = checkpoints.thread_id
+  AND threads.namespace = checkpoints.namespace
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.thread_id = ?
+  AND checkpoints.namespace = ?
+  AND checkpoints.checkpoint_id = ?
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch, base.seq AS seq,
+    base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
+    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  WHERE base.tenant = ?
+  AND base.thread_id = ?
+  AND base.namespace = ?)
+SELECT chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth, chain.since_bytes,
+  chain.codec, chain.checksum, chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- checkpoints.queries.read_name()
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND checkpoints.checkpoint_id = ?
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+
+-- checkpoints.queries.threads_by_metadata(kind=text)
+SELECT DISTINCT checkpoints.thread_id
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.rowid IN (
+  SELECT checkpoints_meta.rowid
+  FROM checkpoints_meta
+  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('t' || substr(?, ?,
+                ?))))) || '"'))
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'text'
+    AND "each".atom = ?))
+
+-- checkpoints.queries.threads_by_metadata(kind=number)
+SELECT DISTINCT checkpoints.thread_id
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.rowid IN (
+  SELECT checkpoints_meta.rowid
+  FROM checkpoints_meta
+  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('n' || printf(?, ?))))) || '"'))
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND ("each".type = 'integer'
+      OR "each".type = 'real')
+    AND "each".atom = ?))
+
+-- checkpoints.queries.threads_by_metadata(kind=true)
+SELECT DISTINCT checkpoints.thread_id
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.rowid IN (
+  SELECT checkpoints_meta.rowid
+  FROM checkpoints_meta
+  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'true'))) || '"'))
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'true'))
+
+-- checkpoints.queries.threads_by_metadata(kind=false)
+SELECT DISTINCT checkpoints.thread_id
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.rowid IN (
+  SELECT checkpoints_meta.rowid
+  FROM checkpoints_meta
+  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'false'))) || '"'))
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'false'))
+
+-- checkpoints.queries.threads_by_metadata(kind=null)
+SELECT DISTINCT checkpoints.thread_id
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.rowid IN (
+  SELECT checkpoints_meta.rowid
+  FROM checkpoints_meta
+  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'null'))) || '"'))
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'null'))
+
+-- checkpoints.queries.threads_by_metadata(kind=container)
+SELECT DISTINCT checkpoints.thread_id
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.rowid IN (
+  SELECT checkpoints_meta.rowid
+  FROM checkpoints_meta
+  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || json_type(?)))) || '"'))
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND ("each".type = 'object'
+      OR "each".type = 'array')
+    AND "each".value = json(?)))
+
+-- checkpoints.upkeep.erase_tenant(table=embeddings)
+DELETE FROM embeddings
+WHERE embeddings.tenant = ?
+
+-- checkpoints.upkeep.erase_tenant(table=store_items)
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+
+-- checkpoints.upkeep.erase_tenant(table=deltas)
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+
+-- checkpoints.upkeep.erase_tenant(table=checkpoints)
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = ?
+
+-- checkpoints.upkeep.erase_tenant(table=threads)
+DELETE FROM threads
+WHERE threads.tenant = ?
+
+-- checkpoints.upkeep.list_in_order()
+SELECT checkpoints.checkpoint_id, checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+ORDER BY checkpoints.seq
+
+-- checkpoints.upkeep.list_logs(after=True)
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.thread_id > ?
+ORDER BY threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.upkeep.list_logs(after=False)
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+ORDER BY threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.upkeep.list_namespaces()
+SELECT threads.namespace, threads.deleted_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+ORDER BY threads.namespace
+
+-- checkpoints.upkeep.list_stale()
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.upkeep.list_threads()
+SELECT DISTINCT threads.thread_id
+FROM threads
+WHERE threads.tenant = ?
+ORDER BY threads.thread_id
+
+-- checkpoints.upkeep.lock_stale()
+UPDATE threads
+SET next_seq=threads.next_seq
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+RETURNING thread_id
+
+-- checkpoints.upkeep.rewrite_delta()
+UPDATE deltas
+SET kind=?, base_seq=?, depth=?, since_bytes=?, codec=?, checksum=?, payload=?
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.seq = ?
+
+-- checkpoints.upkeep.rewrite_size()
+UPDATE checkpoints
+SET stored_size=?
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND checkpoints.seq = ?
+
+-- log.appending.advance(based=True, expected=any)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
+  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.epoch = ?
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+
+-- log.appending.advance(based=True, expected=head)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
+  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id = ?
+AND threads.epoch = ?
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+
+-- log.appending.advance(based=True, expected=none)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
+  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NULL
+AND threads.epoch = ?
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+
+-- log.appending.advance(based=False, expected=any)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
+  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+
+-- log.appending.advance(based=False, expected=head)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
+  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id = ?
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+
+-- log.appending.advance(based=False, expected=none)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
+  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NULL
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+
+-- log.appending.begin(expected=any)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, meta,
+    created_at, updated_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, thread_id, namespace)
+DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
+ELSE threads.epoch END, head_id = ?, previous_id = threads.head_id, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN ?
+ELSE threads.created_at END, updated_at = ?, expires_at = coalesce(?, threads.expires_at),
+  deleted_at = NULL
+WHERE threads.expires_at IS NULL
+OR threads.expires_at > ?
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+
+-- log.appending.begin(expected=none)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, meta,
+    created_at, updated_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, thread_id, namespace)
+DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
+ELSE threads.epoch END, head_id = ?, previous_id = threads.head_id, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN ?
+ELSE threads.created_at END, updated_at = ?, expires_at = coalesce(?, threads.expires_at),
+  deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NULL
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+
+-- log.appending.forget_names()
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND checkpoints.checkpoint_id != ?
+AND checkpoints.seq <= (
+  SELECT newest.seq
+  FROM checkpoints AS newest
+  WHERE newest.tenant = ?
+  AND newest.thread_id = ?
+  AND newest.namespace = ?
+  AND newest.checkpoint_id != ?
+  ORDER BY newest.seq DESC
+  LIMIT ?
+  OFFSET ?)
+AND checkpoints.seq % ? != ?
+AND checkpoints.created_at < ?
+
+-- log.appending.put_checkpoint()
+INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
+    raw_size, stored_size, occurred_at, created_at)
+VALUES (?, ?, ?, ?, coalesce(?, ?), ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+DO UPDATE SET parent_id = coalesce(?, checkpoints.parent_id), seq = ?, run_id = ?, meta = ?,
+  raw_size = ?, stored_size = ?, occurred_at = ?, created_at = ?
+
+-- log.appending.put_delta()
+INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
+    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+    stored_at, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- log.copying.copy_head()
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, previous_id,
+    meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
+SELECT threads.tenant AS tenant, ? AS thread_id, threads.namespace AS namespace, ? AS next_seq,
+  ? AS version, ? AS epoch, ? AS head_id, NULL AS previous_id, threads.meta AS meta,
+  threads.thread_id AS forked_thread, ? AS forked_seq, ? AS created_at, ? AS updated_at,
+  threads.expires_at AS expires_at, NULL AS deleted_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+
+-- log.copying.copy_rows(table=checkpoints)
+INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
+    raw_size, stored_size, occurred_at, created_at)
+SELECT checkpoints.tenant AS tenant, ? AS thread_id, checkpoints.namespace AS namespace,
+  checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
+  checkpoints.seq AS seq, checkpoints.run_id AS run_id, checkpoints.meta AS meta,
+  checkpoints.raw_size AS raw_size, checkpoints.stored_size AS stored_size,
+  checkpoints.occurred_at AS occurred_at, checkpoints.created_at AS created_at
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND checkpoints.seq <= ?
+
+-- log.copying.copy_rows(table=deltas)
+INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
+    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+    stored_at, payload)
+SELECT deltas.tenant AS tenant, ? AS thread_id, deltas.namespace AS namespace, deltas.seq AS seq,
+  deltas.kind AS kind, deltas.entry_key AS entry_key, deltas.parent_seq AS parent_seq,
+  deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+  deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+  deltas.label AS label, deltas.sort_key AS sort_key, deltas.status AS status,
+  deltas.search_text AS search_text, deltas.occurred_at AS occurred_at,
+  deltas.stored_at AS stored_at, deltas.payload AS payload
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.seq <= ?
+
+-- log.removing.bury()
+UPDATE threads
+SET version=(threads.version + ?), epoch=(threads.epoch + ?), head_id=NULL, previous_id=NULL,
+  meta=?, forked_thread=NULL, forked_seq=NULL, expires_at=NULL, deleted_at=?
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.deleted_at IS NULL
+
+-- log.removing.empty(table=checkpoints, scope=log)
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+
+-- log.removing.empty(table=checkpoints, scope=thread)
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+
+-- log.removing.empty(table=deltas, scope=log)
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+
+-- log.removing.empty(table=deltas, scope=thread)
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+
+-- log.removing.lock_log()
+UPDATE threads
+SET next_seq=threads.next_seq
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+RETURNING namespace, next_seq, epoch, head_id, expires_at, deleted_at
+
+-- log.removing.lock_thread()
+UPDATE threads
+SET next_seq=threads.next_seq
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+RETURNING namespace, next_seq, epoch, head_id, expires_at, deleted_at
+
+-- log.removing.move_epoch()
+UPDATE threads
+SET version=(threads.version + ?), epoch=(threads.epoch + ?), head_id=(
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.thread_id = ?
+  AND checkpoints.namespace = ?
+  ORDER BY checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+
+-- log.removing.read_head()
+SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+
+-- log.removing.remove_heads(scope=log)
+DELETE FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+
+-- log.removing.remove_heads(scope=thread)
+DELETE FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+
+-- log.removing.remove_name()
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND checkpoints.checkpoint_id = ?
+RETURNING seq
+
+-- log.removing.remove_unneeded()
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.seq = ?
+AND deltas.kind IN ('snapshot', 'delta')
+AND NOT (EXISTS (
+    SELECT checkpoints.seq
+    FROM checkpoints
+    WHERE checkpoints.tenant = ?
+    AND checkpoints.thread_id = ?
+    AND checkpoints.namespace = ?
+    AND checkpoints.seq = ?))
+AND NOT (EXISTS (
+    SELECT child.seq
+    FROM deltas AS child
+    WHERE child.tenant = ?
+    AND child.thread_id = ?
+    AND child.namespace = ?
+    AND child.base_seq = ?))
+RETURNING base_seq, depth
+
+-- log.removing.sweep_dead()
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('snapshot', 'delta')
+AND (deltas.seq NOT IN (
+    WITH RECURSIVE alive(seq, base_seq) AS (
+      SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
+      FROM deltas
+      JOIN checkpoints ON deltas.tenant = checkpoints.tenant
+      AND deltas.thread_id = checkpoints.thread_id
+      AND deltas.namespace = checkpoints.namespace
+      AND deltas.seq = checkpoints.seq
+      WHERE checkpoints.tenant = ?
+      AND checkpoints.thread_id = ?
+      AND checkpoints.namespace = ?
+      UNION ALL
+      SELECT base.seq AS seq, base.base_seq AS base_seq
+      FROM deltas AS base
+      JOIN alive ON base.seq = alive.base_seq
+      WHERE base.tenant = ?
+      AND base.thread_id = ?
+      AND base.namespace = ?)
+    SELECT alive.seq
+    FROM alive))
+
+-- search.search_checkpoints()
+WITH hits AS (
+  SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  WHERE deltas.tenant = ?
+  AND deltas.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  ELSE ? END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  CAST(ranked.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), ?) + ? * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, deltas.search_text
+FROM ranked
+JOIN checkpoints ON checkpoints.tenant = ranked.tenant
+AND checkpoints.thread_id = ranked.thread_id
+AND checkpoints.namespace = ranked.namespace
+AND checkpoints.seq = ranked.seq
+JOIN deltas ON deltas.tenant = ranked.tenant
+AND deltas.thread_id = ranked.thread_id
+AND deltas.namespace = ranked.namespace
+AND deltas.seq = ranked.seq
+JOIN threads ON threads.tenant = ranked.tenant
+AND threads.thread_id = ranked.thread_id
+AND threads.namespace = ranked.namespace
+WHERE threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT ?
+OFFSET ?

@@ -1,0 +1,103 @@
+"""Watches that the library sends no statement that the registry does not have.
+
+A statement is the library's if the nearest caller outside SQLAlchemy is the library: a test's own
+statements, on a host's connection or in a program of its own, are not. It is registered if it is
+the very object that a `Statement` built, and if its text is that of the golden file.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType, GeneratorType
+from typing import Any
+
+from sqlalchemy import Engine, event
+
+from golden import normalised, text_of
+from memalchemy.statements import REGISTRY
+
+DRIVER = "memalchemy.database.running"
+"""The module that runs programs; all else that the library may send stands in ``_DIRECT``."""
+
+_DIRECT = (
+    "memalchemy.migrate",  # the version table and Alembic's own
+    "memalchemy.dialects",  # the migration lock, the vector type
+    "memalchemy.database",  # BEGIN, PRAGMA, the server's version
+)
+_HOOK = "before_cursor_execute"
+
+
+class Watch:
+    """What the library executed while this was entered: names seen, and complaints."""
+
+    def __init__(self) -> None:
+        self.seen: set[str] = set()
+        self.complaints: list[str] = []
+        self._names: dict[int, tuple[str, object]] = {}
+        self._compared: set[tuple[int, str]] = set()
+
+    def __enter__(self) -> Watch:
+        event.listen(Engine, _HOOK, self._look)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        event.remove(Engine, _HOOK, self._look)
+
+    def _look(
+        self, connection: Any, cursor: Any, sql: str, parameters: Any, context: Any, many: bool
+    ) -> None:
+        frame = _sender()
+        if frame is None:
+            return
+        sender = frame.f_globals["__name__"]
+        if sender != DRIVER:
+            if not sender.startswith(_DIRECT):
+                self.complaints.append(f"{sender} sends statements without a program: {sql}")
+            return
+        author = _author(frame.f_locals["program"])
+        if not author.startswith("memalchemy"):
+            return
+        statement = context.invoked_statement
+        name = self._name(statement)
+        if name is None:
+            self.complaints.append(f"{author} sends a statement that is not registered: {sql}")
+            return
+        self.seen.add(name)
+        database = connection.dialect.name
+        if (id(statement), connection.dialect.driver) in self._compared:
+            return
+        self._compared.add((id(statement), connection.dialect.driver))
+        # With schema= the text names the schema, which no golden file can.
+        moved = connection.get_execution_options().get("schema_translate_map")
+        moved = moved or context.execution_options.get("schema_translate_map")
+        if not moved and normalised(sql) != normalised(text_of(statement, database)):
+            self.complaints.append(f"{name} is not sent as it is in the golden file: {sql}")
+
+    def _name(self, statement: object) -> str | None:
+        if id(statement) not in self._names:
+            self._names = {
+                id(built): (f"{family.name}{dict(key[1])}", built)
+                for family in REGISTRY.values()
+                for key, built in family._built.items()
+            }
+        found = self._names.get(id(statement))
+        return found[0] if found is not None and found[1] is statement else None
+
+
+def _sender() -> FrameType | None:
+    """The library's frame that called SQLAlchemy, if the caller is the library."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if not module.startswith("sqlalchemy"):
+            return frame if module.startswith("memalchemy") else None
+        frame = frame.f_back
+    return None
+
+
+def _author(program: GeneratorType[Any, Any, Any]) -> str:
+    """The module of the innermost generator: the one that yielded the statement."""
+    while isinstance(inner := program.gi_yieldfrom, GeneratorType):
+        program = inner
+    frame = program.gi_frame
+    return "" if frame is None else str(frame.f_globals.get("__name__", ""))

@@ -1,0 +1,167 @@
+BEGIN;
+
+CREATE TABLE memalchemy_version (
+    version_num VARCHAR(32) NOT NULL, 
+    CONSTRAINT memalchemy_version_pkc PRIMARY KEY (version_num)
+);
+
+-- Running upgrade  -> 0001
+
+CREATE TABLE threads (
+    tenant VARCHAR(64) NOT NULL, 
+    thread_id VARCHAR(510) NOT NULL, 
+    namespace VARCHAR(512) NOT NULL, 
+    next_seq BIGINT NOT NULL, 
+    version BIGINT NOT NULL, 
+    epoch BIGINT NOT NULL, 
+    head_id VARCHAR(255), 
+    previous_id VARCHAR(255), 
+    meta JSON NOT NULL, 
+    forked_thread VARCHAR(510), 
+    forked_seq BIGINT, 
+    created_at DATETIME NOT NULL, 
+    updated_at DATETIME NOT NULL, 
+    expires_at DATETIME, 
+    deleted_at DATETIME, 
+    CONSTRAINT pk_threads PRIMARY KEY (tenant, thread_id, namespace)
+);
+
+CREATE TABLE checkpoints (
+    tenant VARCHAR(64) NOT NULL, 
+    thread_id VARCHAR(510) NOT NULL, 
+    namespace VARCHAR(512) NOT NULL, 
+    checkpoint_id VARCHAR(255) NOT NULL, 
+    parent_id VARCHAR(255), 
+    seq BIGINT NOT NULL, 
+    run_id VARCHAR(255), 
+    meta JSON NOT NULL, 
+    raw_size BIGINT NOT NULL, 
+    stored_size BIGINT NOT NULL, 
+    occurred_at DATETIME NOT NULL, 
+    created_at DATETIME NOT NULL, 
+    CONSTRAINT pk_checkpoints PRIMARY KEY (tenant, thread_id, namespace, checkpoint_id), 
+    CONSTRAINT uq_checkpoints_tenant_thread_id_namespace_seq UNIQUE (tenant, thread_id, namespace, seq), 
+    CONSTRAINT fk_checkpoints_threads FOREIGN KEY(tenant, thread_id, namespace) REFERENCES threads (tenant, thread_id, namespace) ON DELETE CASCADE
+);
+
+CREATE TABLE deltas (
+    tenant VARCHAR(64) NOT NULL, 
+    thread_id VARCHAR(510) NOT NULL, 
+    namespace VARCHAR(512) NOT NULL, 
+    seq BIGINT NOT NULL, 
+    kind VARCHAR(16) NOT NULL, 
+    entry_key VARCHAR(128), 
+    parent_seq BIGINT, 
+    base_seq BIGINT, 
+    depth INTEGER NOT NULL, 
+    since_bytes BIGINT NOT NULL, 
+    raw_size BIGINT NOT NULL, 
+    codec VARCHAR(16) NOT NULL, 
+    checksum BIGINT NOT NULL, 
+    label VARCHAR(255), 
+    sort_key VARCHAR(255), 
+    status SMALLINT NOT NULL, 
+    search_text TEXT, 
+    occurred_at DATETIME NOT NULL, 
+    stored_at DATETIME NOT NULL, 
+    payload BLOB NOT NULL, 
+    CONSTRAINT pk_deltas PRIMARY KEY (tenant, thread_id, namespace, seq), 
+    CONSTRAINT fk_deltas_threads FOREIGN KEY(tenant, thread_id, namespace) REFERENCES threads (tenant, thread_id, namespace) ON DELETE CASCADE
+);
+
+CREATE TABLE store_items (
+    tenant VARCHAR(64) NOT NULL, 
+    namespace VARCHAR(512) NOT NULL, 
+    "key" VARCHAR(255) NOT NULL, 
+    meta JSON NOT NULL, 
+    version BIGINT NOT NULL, 
+    codec VARCHAR(16) NOT NULL, 
+    checksum BIGINT NOT NULL, 
+    search_text TEXT, 
+    created_at DATETIME NOT NULL, 
+    updated_at DATETIME NOT NULL, 
+    expires_at DATETIME, 
+    value BLOB NOT NULL, 
+    CONSTRAINT pk_store_items PRIMARY KEY (tenant, namespace, "key")
+);
+
+CREATE TABLE embeddings (
+    tenant VARCHAR(64) NOT NULL, 
+    namespace VARCHAR(512) NOT NULL, 
+    "key" VARCHAR(255) NOT NULL, 
+    field VARCHAR(128) NOT NULL, 
+    model VARCHAR(128) NOT NULL, 
+    part INTEGER NOT NULL, 
+    dimensions INTEGER NOT NULL, 
+    change BIGINT NOT NULL, 
+    vector BLOB NOT NULL, 
+    CONSTRAINT pk_embeddings PRIMARY KEY (tenant, namespace, "key", field, model, part), 
+    CONSTRAINT fk_embeddings_store_items FOREIGN KEY(tenant, namespace, "key") REFERENCES store_items (tenant, namespace, "key") ON DELETE CASCADE
+);
+
+CREATE INDEX ix_threads_tenant_namespace_thread_id ON threads (tenant, namespace, thread_id);
+
+CREATE INDEX ix_threads_expires_at ON threads (expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE INDEX ix_checkpoints_run_id ON checkpoints (tenant, run_id, thread_id) WHERE run_id IS NOT NULL;
+
+CREATE INDEX ix_deltas_base_seq ON deltas (tenant, thread_id, namespace, base_seq) WHERE base_seq IS NOT NULL;
+
+CREATE INDEX ix_store_items_tenant_namespace_updated_at_key ON store_items (tenant, namespace, updated_at, "key");
+
+CREATE INDEX ix_store_items_expires_at ON store_items (expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE INDEX ix_embeddings_tenant_namespace_model_dimensions ON embeddings (tenant, namespace, model, dimensions);
+
+CREATE UNIQUE INDEX uq_deltas_entry_key ON deltas (tenant, entry_key, thread_id, namespace) WHERE entry_key IS NOT NULL;
+
+CREATE INDEX ix_embeddings_tenant_namespace_change ON embeddings (tenant, namespace, change);
+
+CREATE VIRTUAL TABLE deltas_search USING fts5(search_text, content='deltas', content_rowid='rowid', columnsize=0, tokenize="unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'");
+
+CREATE TRIGGER deltas_search_insert AFTER INSERT ON deltas WHEN new.search_text IS NOT NULL BEGIN INSERT INTO deltas_search(rowid, search_text) VALUES (new.rowid, new.search_text); END;
+
+CREATE TRIGGER deltas_search_delete AFTER DELETE ON deltas WHEN old.search_text IS NOT NULL BEGIN INSERT INTO deltas_search(deltas_search, rowid, search_text) VALUES ('delete', old.rowid, old.search_text); END;
+
+CREATE TRIGGER deltas_search_update_old AFTER UPDATE OF search_text ON deltas WHEN old.search_text IS NOT NULL BEGIN INSERT INTO deltas_search(deltas_search, rowid, search_text) VALUES ('delete', old.rowid, old.search_text); END;
+
+CREATE TRIGGER deltas_search_update_new AFTER UPDATE OF search_text ON deltas WHEN new.search_text IS NOT NULL BEGIN INSERT INTO deltas_search(rowid, search_text) VALUES (new.rowid, new.search_text); END;
+
+CREATE VIRTUAL TABLE checkpoints_meta USING fts5(terms, content='', columnsize=0, detail=none, tokenize='ascii');
+
+CREATE TRIGGER checkpoints_meta_insert AFTER INSERT ON checkpoints WHEN new.meta <> '{}' BEGIN INSERT INTO checkpoints_meta(rowid, terms) VALUES (new.rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+      ELSE type END)), ' ')
+  FROM json_each(new.meta))); END;
+
+CREATE TRIGGER checkpoints_meta_delete AFTER DELETE ON checkpoints WHEN old.meta <> '{}' BEGIN INSERT INTO checkpoints_meta(checkpoints_meta, rowid, terms) VALUES ('delete', old.rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+      ELSE type END)), ' ')
+  FROM json_each(old.meta))); END;
+
+CREATE TRIGGER checkpoints_meta_update_old AFTER UPDATE OF meta ON checkpoints WHEN old.meta <> '{}' BEGIN INSERT INTO checkpoints_meta(checkpoints_meta, rowid, terms) VALUES ('delete', old.rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+      ELSE type END)), ' ')
+  FROM json_each(old.meta))); END;
+
+CREATE TRIGGER checkpoints_meta_update_new AFTER UPDATE OF meta ON checkpoints WHEN new.meta <> '{}' BEGIN INSERT INTO checkpoints_meta(rowid, terms) VALUES (new.rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+      ELSE type END)), ' ')
+  FROM json_each(new.meta))); END;
+
+INSERT INTO memalchemy_version (version_num) VALUES ('0001');
+
+DELETE FROM store_items WHERE tenant = '~' AND namespace = '/~memalchemy/' AND key = 'schema';
+
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0001"}', 1, 'none', 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, X'2D');
+
+COMMIT;
+

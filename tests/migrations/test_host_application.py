@@ -1,0 +1,231 @@
+"""Inside a host's own Alembic: one ``alembic upgrade heads`` runs both chains.
+
+``host_app`` is that host: its models, its revisions, its ``env.py`` with the lines that
+docs/migrations.md gives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from programs import CHECKOUT, alembic
+
+from memalchemy import Checkpointer, Database, MemalchemyError, migrate
+from servers import Postgres
+
+HOST = Path(__file__).with_name("host_app")
+OURS = {*migrate.TABLES, migrate.VERSION_TABLE}
+THEIRS = {"customers", "orders", "alembic_version"}
+DRIVERS = {
+    ("sqlite", "alembic"): "sqlite",
+    ("sqlite", "async"): "sqlite+aiosqlite",
+    ("postgresql", "alembic"): "postgresql+psycopg",
+    ("postgresql", "async"): "postgresql+asyncpg",
+}
+
+
+@pytest.fixture(autouse=True)
+def host_is_imported_for_this_test_only() -> Iterator[None]:
+    path = list(sys.path)
+    yield
+    sys.path[:] = path
+    sys.modules.pop("host_models", None)
+
+
+@pytest.fixture(params=["alembic", "async"])
+def host(request: pytest.FixtureRequest, kind: str, fresh_url: str) -> Callable[..., str]:
+    """The host's ``alembic`` command, with a sync and with an async engine."""
+    url = fresh_url.replace(kind, DRIVERS[kind, request.param], 1)
+    return lambda *arguments: alembic(
+        HOST / "alembic.ini", "-x", f"url={url}", *arguments, section=request.param
+    )
+
+
+@pytest.fixture
+def sync_host(kind: str, fresh_url: str) -> Callable[..., str]:
+    url = fresh_url.replace(kind, DRIVERS[kind, "alembic"], 1)
+    return lambda *arguments: alembic(HOST / "alembic.ini", "-x", f"url={url}", *arguments)
+
+
+def query(url: str, sql: str) -> list[tuple]:
+    if url.startswith("sqlite"):
+        connection = sqlite3.connect(url.removeprefix("sqlite:///"))
+        rows = connection.execute(sql).fetchall()
+        connection.close()
+        return rows
+    with psycopg.connect(url, autocommit=True) as server:
+        cursor = server.execute(sql)
+        return cursor.fetchall() if cursor.description else []
+
+
+def tables(url: str) -> set[str]:
+    """All tables there are, without those that a text index is made of."""
+    sql = "SELECT name FROM sqlite_master WHERE type = 'table'"
+    if not url.startswith("sqlite"):
+        sql = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+    return {name for (name,) in query(url, sql) if not name.startswith(("deltas_", "checkpoints_"))}
+
+
+def use(url: str, schema: str | None = None) -> None:
+    async def main() -> None:
+        async with Database(url, schema=schema, migrate="check") as db:
+            await Checkpointer(db).save({"step": 1}, "thread")
+            assert await Checkpointer(db).load("thread") == {"step": 1}
+
+    asyncio.run(main())
+
+
+def test_the_host_uses_the_documented_lines() -> None:
+    page = (CHECKOUT / "docs" / "migrations.md").read_text()
+    lines = re.findall(r"^ *((?:\w+=)?migrate\.\w+\([^)]*\),?)", page, re.MULTILINE)
+    assert len(lines) == 2
+    for line in lines:
+        assert line in (HOST / "migrations_async" / "env.py").read_text()
+
+
+def test_one_upgrade_runs_both_chains(host: Callable[..., str], fresh_url: str) -> None:
+    host("upgrade", "heads")
+    assert tables(fresh_url) == OURS | THEIRS
+    assert query(fresh_url, "SELECT version_num FROM alembic_version") == [("b2",)]
+    assert query(fresh_url, "SELECT name FROM customers") == [("Ada",)]
+    use(fresh_url)
+
+
+def test_a_second_upgrade_finds_nothing_to_do(host: Callable[..., str], fresh_url: str) -> None:
+    host("upgrade", "heads")
+    use(fresh_url)
+    host("upgrade", "heads")
+    assert query(fresh_url, "SELECT version_num FROM alembic_version") == [("b2",)]
+    use(fresh_url)
+
+
+def test_memalchemy_joins_a_host_that_has_been_there_for_long(
+    host: Callable[..., str], fresh_url: str
+) -> None:
+    """Nothing of the host's runs any more, so nothing but ours needs a transaction."""
+    host("upgrade", "heads")
+    for table in ("embeddings", "store_items", "deltas", "checkpoints", "threads"):
+        query(fresh_url, f"DROP TABLE {table}")
+    if fresh_url.startswith("sqlite"):
+        query(fresh_url, "DROP TABLE deltas_search")
+        query(fresh_url, "DROP TABLE checkpoints_meta")
+    query(fresh_url, f"DROP TABLE {migrate.VERSION_TABLE}")
+    assert tables(fresh_url) == THEIRS
+
+    host("upgrade", "heads")
+    use(fresh_url)
+
+
+def test_the_hosts_autogenerate_sees_no_table_of_ours(
+    host: Callable[..., str], fresh_url: str
+) -> None:
+    host("upgrade", "heads")
+    assert "No new upgrade operations detected" in host("check")
+
+
+def test_the_hosts_autogenerate_still_sees_its_own(
+    sync_host: Callable[..., str], fresh_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sync_host("upgrade", "heads")
+    query(fresh_url, "DROP INDEX ix_orders_customer_id")
+    query(fresh_url, "CREATE TABLE forgotten (id INTEGER PRIMARY KEY)")
+    with pytest.raises(SystemExit):
+        sync_host("check")
+    told = capsys.readouterr().out
+    assert "ix_orders_customer_id" in told
+    assert "forgotten" in told
+    assert not [name for name in OURS if f"'{name}'" in told]
+
+
+def test_our_autogenerate_sees_no_table_of_the_hosts(
+    sync_host: Callable[..., str], fresh_url: str
+) -> None:
+    sync_host("upgrade", "heads")
+    ours = CHECKOUT / "alembic.ini"
+    assert "No new upgrade operations detected" in alembic(ours, "-x", f"url={fresh_url}", "check")
+
+
+def test_a_downgrade_of_the_hosts_leaves_ours(host: Callable[..., str], fresh_url: str) -> None:
+    host("upgrade", "heads")
+    use(fresh_url)
+    host("downgrade", "base")
+    assert tables(fresh_url) == OURS | {"alembic_version"}
+    use(fresh_url)
+
+
+def test_the_hosts_other_commands_leave_a_fresh_database_alone(
+    sync_host: Callable[..., str], fresh_url: str
+) -> None:
+    sync_host("current")
+    sync_host("stamp", "a1")
+    assert tables(fresh_url) == {"alembic_version"}
+
+
+def test_one_script_holds_both_chains_and_runs(
+    sync_host: Callable[..., str], fresh_url: str, kind: str
+) -> None:
+    script = sync_host("upgrade", "heads", "--sql")
+    if kind == "sqlite":
+        connection = sqlite3.connect(fresh_url.removeprefix("sqlite:///"))
+        connection.executescript(script)
+        connection.close()
+    else:
+        assert script.count("BEGIN;") == script.count("COMMIT;") == 1
+        query(fresh_url, script)
+    assert tables(fresh_url) == OURS | THEIRS
+    use(fresh_url)
+    sync_host("upgrade", "heads")
+
+
+def test_a_script_for_a_database_that_has_ours_already_can_start_there(
+    sync_host: Callable[..., str],
+) -> None:
+    script = sync_host("-x", f"memory={migrate.head()}", "upgrade", "a1:b2", "--sql")
+    assert "CREATE TABLE orders" in script
+    assert "CREATE TABLE threads" not in script
+
+
+def test_a_failing_upgrade_of_ours_takes_the_hosts_back_on_a_server(
+    postgres: Postgres, fresh_postgres: str
+) -> None:
+    """One transaction for both chains: a foreign table in our way undoes the host's revisions."""
+    url = postgres.url(fresh_postgres)
+    query(url, "CREATE TABLE threads (id integer)")
+    driver = url.replace("postgresql", "postgresql+psycopg", 1)
+    with pytest.raises(MemalchemyError, match="'threads'"):
+        alembic(HOST / "alembic.ini", "-x", f"url={driver}", "upgrade", "heads")
+    assert tables(url) == {"threads"}
+
+
+def test_a_failing_upgrade_of_ours_leaves_none_of_it_in_a_hosts_sqlite_file(
+    tmp_path: Path,
+) -> None:
+    """Its driver begins a transaction only before DML: DDL alone would commit piece by piece."""
+    url = f"sqlite:///{tmp_path}/host.db"
+    query(url, "CREATE TABLE checkpoints_meta (id INTEGER)")
+    with pytest.raises(sa.exc.OperationalError, match="checkpoints_meta"):
+        alembic(HOST / "alembic.ini", "-x", f"url={url}", "upgrade", "heads")
+    left = query(url, "SELECT name FROM sqlite_master WHERE type = 'table'")
+    assert {name for (name,) in left} == THEIRS | {"checkpoints_meta"}
+
+
+def test_in_a_schema_of_its_own_beside_a_host_with_tables_of_the_same_names(
+    postgres: Postgres, fresh_postgres: str
+) -> None:
+    url = postgres.url(fresh_postgres)
+    query(url, "CREATE TABLE threads (id integer)")
+    driver = url.replace("postgresql", "postgresql+psycopg", 1)
+    host = ("-x", f"url={driver}", "-x", "schema=memory")
+    alembic(HOST / "alembic.ini", *host, "upgrade", "heads")
+    assert tables(url) == THEIRS | {"threads"}
+    use(url, "memory")
+    with pytest.raises(SystemExit):  # the host's own `threads` is the host's to know of
+        alembic(HOST / "alembic.ini", *host, "check")

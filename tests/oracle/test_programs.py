@@ -1,0 +1,344 @@
+"""The programs on Oracle: which statements are sent, in which order, and what answers do to them.
+
+Over SQLAlchemy's real dialect and a recording: this shows what is sent, not that a server takes it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from memalchemy import Checkpointer, Database, Retention
+from memalchemy.errors import Conflict, StatementFailed, UniqueViolation
+from oracle.recording import Answer, Call, Recorder
+
+SWEEP = ["log.removing.sweep_dead", "log.removing.move_epoch"]
+PLACE = [
+    "log.appending.put_delta",
+    "log.appending.move_checkpoint",
+    "log.appending.new_checkpoint",
+]
+NOW = datetime(2030, 1, 2, 3, 4, 5, 678901)
+
+
+def position(seq: int, previous: str | None = None, epoch: int = 7) -> Answer:
+    """What RETURNING says of an allotted position; numbers come as text."""
+    return Answer([{"seq": seq, "version": seq, "epoch": epoch, "previous_id": previous}])
+
+
+def head(head_id: str | None = "one", *, next_seq: int = 2, deleted: bool = False) -> Answer:
+    return Answer(
+        [
+            {
+                "namespace": "/",
+                "next_seq": next_seq,
+                "epoch": 7,
+                "head_id": head_id,
+                "expires_at": None,
+                "deleted_at": NOW if deleted else None,
+            }
+        ]
+    )
+
+
+def link(stored: Call, checkpoint_id: str = "one", epoch: int = 7) -> dict[str, Any]:
+    """A recorded INSERT into deltas as the row that `read_chain` returns."""
+    columns = ("seq", "base_seq", "depth", "since_bytes", "codec", "checksum", "payload")
+    return {"checkpoint_id": checkpoint_id, "epoch": epoch} | {
+        name: stored.binds[f"p_{name}"] for name in columns
+    }
+
+
+async def begun(agent: Checkpointer, server: Recorder, state: dict[str, Any]) -> None:
+    server.answer("log.appending.begin_new", position(1))
+    await agent.save(state, "thread", "one")
+
+
+async def test_the_first_save_of_a_thread_updates_then_inserts(
+    agent: Checkpointer, server: Recorder
+) -> None:
+    await begun(agent, server, {"step": 1})
+
+    assert [n for n in server.sent() if "." in n] == [
+        "checkpoints.queries.read_chain",
+        "log.appending.begin_again",
+        "log.appending.begin_new",
+        *PLACE,
+    ]
+    assert server.log.index("log.appending.new_checkpoint") + 1 == server.log.index("commit")
+
+
+async def test_a_thread_that_is_there_takes_no_insert(
+    agent: Checkpointer, server: Recorder
+) -> None:
+    server.answer("log.appending.begin_again", position(4, "three"))
+
+    await agent.save({"step": 1}, "thread", "four")
+
+    assert "log.appending.begin_new" not in server.sent()
+    assert server.last("log.appending.put_delta").binds["p_seq"] == 4
+    assert server.last("log.appending.new_checkpoint").binds["p_previous_id"] == "three"
+
+
+async def test_of_two_who_begin_a_thread_the_loser_looks_again_and_appends(
+    agent: Checkpointer, server: Recorder
+) -> None:
+    server.answer("log.appending.begin_again", Answer(), position(2, "theirs"))
+    server.answer("log.appending.begin_new", Answer(error=1))
+
+    await agent.save({"step": 1}, "thread", "mine")
+
+    tried = [name.rpartition(".")[2] for name in server.sent() if "begin" in name]
+    assert tried == ["begin_again", "begin_new", "begin_again"]
+    assert server.last("log.appending.put_delta").binds["p_seq"] == 2
+    assert server.log.count("commit") == 1
+
+
+async def test_the_race_leaves_the_transaction_and_takes_no_savepoint(
+    agent: Checkpointer, server: Recorder
+) -> None:
+    server.answer("log.appending.begin_again", Answer(), position(2))
+    server.answer("log.appending.begin_new", Answer(error=1))
+
+    await agent.save({"step": 1}, "thread", "mine")
+
+    lost = server.log.index("log.appending.begin_new")
+    assert "rollback" not in server.log[lost : server.log.index("commit")]
+    assert not [sql for sql in server.log if "SAVEPOINT" in sql]
+
+
+async def test_a_save_on_a_cached_base_is_one_update_with_the_epoch(
+    agent: Checkpointer, server: Recorder
+) -> None:
+    await begun(agent, server, {"text": "word " * 50})
+    server.forget()
+    server.answer("log.appending.advance", position(2, "one"))
+
+    await agent.save({"text": "word " * 51}, "thread", "two")
+
+    assert server.sent() == ["log.appending.advance", *PLACE]
+    assert "threads.epoch = :p_epoch" in server.last("log.appending.advance").sql
+    assert server.last("log.appending.advance").binds["p_epoch"] == 7
+    assert server.last("log.appending.put_delta").binds["p_base_seq"] == 1
+
+
+async def test_a_stale_epoch_changes_nothing_and_the_save_looks_again(
+    agent: Checkpointer, server: Recorder
+) -> None:
+    await begun(agent, server, {"text": "word " * 50})
+    stored = link(server.last("log.appending.put_delta"), epoch=8)
+    server.forget()
+    server.answer("log.appending.advance", Answer(), position(2, "one", epoch=8))
+    server.answer("log.removing.read_head", head())
+    server.answer("checkpoints.queries.read_chain", Answer([stored]))
+
+    await agent.save({"text": "word " * 51}, "thread", "two")
+
+    assert [n for n in server.sent() if "." in n] == [
+        "log.appending.advance",
+        "log.removing.read_head",
+        "checkpoints.queries.read_chain",
+        "log.appending.advance",
+        *PLACE,
+    ]
+    assert server.last("log.appending.advance").binds["p_epoch"] == 8
+
+
+async def test_an_expected_parent_is_part_of_the_update(
+    agent: Checkpointer, server: Recorder
+) -> None:
+    await begun(agent, server, {"text": "word " * 50})
+    server.answer("log.removing.read_head", head("other"))
+
+    with pytest.raises(Conflict) as caught:
+        await agent.save({"text": "word " * 51}, "thread", "two", expected_parent="one")
+
+    assert caught.value.current == "other"
+    assert "threads.head_id = :p_expected" in server.last("log.appending.advance").sql
+
+
+async def test_saving_an_id_that_is_there_moves_it_and_inserts_no_name(
+    agent: Checkpointer, server: Recorder
+) -> None:
+    await begun(agent, server, {"text": "word " * 50})
+    server.forget()
+    server.answer("log.appending.advance", position(2, "one"))
+    server.answer("log.appending.move_checkpoint", Answer(touched=1))
+
+    await agent.save({"text": "word " * 51}, "thread", "one")
+
+    assert server.sent() == ["log.appending.advance", *PLACE[:2]]
+
+
+async def test_retention_is_kept_in_the_transaction_of_the_save(
+    oracle: Database, server: Recorder
+) -> None:
+    agent = Checkpointer(oracle, retention=Retention(keep_last=2))
+    server.answer("log.appending.begin_again", position(9, "eight"))
+
+    await agent.save({"step": 1}, "thread", "nine")
+
+    assert server.log.index("log.appending.forget_names") < server.log.index("commit")
+    assert server.last("log.appending.forget_names").binds["p_keep"] == 1
+
+
+async def test_a_unique_violation_elsewhere_is_an_error_and_a_rollback(
+    agent: Checkpointer, server: Recorder
+) -> None:
+    server.answer("log.appending.begin_again", position(1))
+    server.answer("log.appending.put_delta", Answer(error=1))
+
+    with pytest.raises(UniqueViolation) as caught:
+        await agent.save({"step": 1}, "thread", "one")
+
+    assert caught.value.sqlstate == "ORA-00001"
+    assert "commit" not in server.log
+
+
+@pytest.mark.parametrize("number", [60, 8177])
+async def test_a_deadlock_is_repeated_from_the_start(
+    agent: Checkpointer, server: Recorder, number: int
+) -> None:
+    server.answer("log.appending.begin_again", position(1), position(1))
+    server.answer("log.appending.put_delta", Answer(error=number), Answer())
+
+    await agent.save({"step": 1}, "thread", "one")
+
+    assert server.sent().count("log.appending.begin_again") == 2
+    assert server.log.count("commit") == 1
+
+
+async def test_a_refused_statement_is_named_by_its_number_and_shows_no_values(
+    agent: Checkpointer, server: Recorder
+) -> None:
+    server.answer("log.appending.begin_again", Answer(error=12899))
+
+    with pytest.raises(StatementFailed) as caught:
+        await agent.save({"step": "secret"}, "thread", "one")
+
+    assert caught.value.sqlstate == "ORA-12899"
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_chain_of_rows_loads_back_equal(agent: Checkpointer, server: Recorder) -> None:
+    first, second = {"text": "word " * 50, "n": 1}, {"text": "word " * 51, "n": 2.5}
+    await begun(agent, server, first)
+    rows = [link(server.last("log.appending.put_delta"), "two")]
+    server.answer("log.appending.advance", position(2, "one"))
+    await agent.save(second, "thread", "two")
+    rows.append(link(server.last("log.appending.put_delta"), "two"))
+    server.forget()
+    server.answer("checkpoints.queries.read_chain", Answer(rows))
+
+    assert await agent.load("thread", "two") == second
+    assert server.last("checkpoints.queries.read_chain").binds["p_checkpoint_id"] == "two"
+
+
+async def test_a_load_is_one_statement_and_the_pools_rollback(
+    agent: Checkpointer, server: Recorder
+) -> None:
+    await agent.load("thread")
+
+    assert server.log == ["checkpoints.queries.read_chain", "rollback"]
+
+
+async def test_deleting_a_checkpoint_locks_first(agent: Checkpointer, server: Recorder) -> None:
+    server.answer("log.removing.lock_log", head("two", next_seq=3))
+    server.answer("log.removing.remove_name", Answer([{"seq": 1}]))
+    server.answer("log.removing.remove_unneeded", Answer([{"base_seq": None, "depth": 0}]))
+
+    assert await agent.delete("thread", "one") is True
+
+    assert server.sent() == [
+        "log.removing.lock_log",
+        "log.removing.remove_name",
+        "log.removing.remove_unneeded",
+        "log.removing.move_epoch",
+    ]
+    assert server.last("log.removing.lock_log").sql.endswith("FOR UPDATE")
+    assert server.last("log.removing.move_epoch").binds["p_moved"] == 1
+
+
+async def test_deleting_what_is_not_there_changes_nothing(
+    agent: Checkpointer, server: Recorder
+) -> None:
+    server.answer("log.removing.lock_log", head())
+
+    assert await agent.delete("thread", "other") is False
+
+    assert server.sent() == ["log.removing.lock_log", "log.removing.remove_name"]
+
+
+async def test_deleting_a_thread_leaves_a_tombstone(agent: Checkpointer, server: Recorder) -> None:
+    server.answer("log.removing.lock_thread", head())
+
+    assert await agent.delete("thread") is True
+
+    assert server.sent() == [
+        "log.removing.lock_thread",
+        "log.removing.empty",
+        "log.removing.empty",
+        "log.removing.bury",
+    ]
+
+
+async def test_pruning_sweeps_what_no_name_leads_to(agent: Checkpointer, server: Recorder) -> None:
+    server.answer("log.removing.lock_log", head("nine", next_seq=10))
+    server.answer("log.appending.forget_names", Answer(touched=3))
+    server.answer("log.removing.sweep_dead", Answer(touched=2))
+
+    assert await agent.prune("thread", keep_last=2) == 3
+
+    assert server.sent() == ["log.removing.lock_log", "log.appending.forget_names", *SWEEP]
+
+
+async def test_a_search_returns_rows_with_their_score_and_snippet(
+    agent: Checkpointer, server: Recorder
+) -> None:
+    server.answer("search.search_checkpoints", Answer([found("the word")]))
+
+    (hit,) = await agent.search("word AND {NOT} 漢字")
+
+    assert (hit["checkpoint_id"], hit["score"], hit["snippet"]) == ("one", 0.5, "the word")
+    assert hit["metadata"] == {"k": 1, "f": 0.5}
+    assert server.last("search.search_checkpoints").binds["terms"] == (
+        '["{word}", "{and}", "{not}", "{漢} {字}"]'
+    )
+
+
+async def test_a_search_of_any_length_is_a_bind_that_a_query_takes(
+    agent: Checkpointer, server: Recorder
+) -> None:
+    await agent.search(" ".join(chr(0x4E00 + i) * 300 for i in range(40)) + " word" * 100)
+
+    assert len(server.last("search.search_checkpoints").binds["terms"].encode()) <= 4000
+
+
+def found(text: str) -> dict[str, Any]:
+    return {
+        "thread_id": "thread",
+        "checkpoint_id": "one",
+        "parent_id": None,
+        "seq": 1,
+        "meta": {"k": Decimal(1), "f": Decimal("0.5")},
+        "created_at": NOW,
+        "raw_size": 1,
+        "stored_size": 1,
+        "score": 0.5,
+        "search_text": text,
+    }
+
+
+async def test_what_is_read_is_as_python_had_it(agent: Checkpointer, server: Recorder) -> None:
+    row = {name: v for name, v in found("").items() if name not in ("score", "search_text")}
+    server.answer("checkpoints.queries.read_name", Answer([row]))
+
+    metadata = await agent.get_metadata("thread", "one")
+
+    assert metadata is not None
+    assert metadata["metadata"] == {"k": 1, "f": 0.5}
+    assert [type(v) for v in metadata["metadata"].values()] == [int, float]
+    assert datetime.fromisoformat(str(metadata["created_at"])) == NOW.replace(tzinfo=UTC)

@@ -1,0 +1,166 @@
+"""Make the stored databases of this release's schema, for later releases to upgrade.
+
+    python tests/stored/make.py
+
+writes, for the revision that this checkout migrates to,
+
+    REVISION.db               a SQLite file
+    REVISION.postgresql.sql   a dump of PostgreSQL; runs through psql or any driver, on 14 and later
+    REVISION.oracle.sql       INSERTs into tables that the revision's own script makes; made from
+                              the SQLite file's rows and NOT RUN ON A SERVER
+    REVISION.json             what is in all three: what a test may expect after an upgrade
+
+Run it in the commit before the one that adds a revision, while the checkout still writes the old
+schema, and commit the four files with the new revision. A stored database is never made again: it
+is what a release wrote.
+
+Needs the test dependencies (a PostgreSQL from a wheel, with pg_dump), or POSTGRES_URL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "migrations")]
+
+from programs import postgres_program  # noqa: E402
+
+from memalchemy import Checkpointer, Database, migrate  # noqa: E402
+from servers import Postgres, postgres_server  # noqa: E402
+
+TENANT = "stored"
+
+
+def conversation(steps: int) -> list[dict[str, Any]]:
+    """The states of a thread that grows by a message a step."""
+    messages = [
+        {"role": ("user", "assistant")[step % 2], "content": f"Message {step} about lighthouses."}
+        for step in range(steps)
+    ]
+    return [{"messages": messages[: step + 1], "step": step} for step in range(steps)]
+
+
+async def fill(db: Database) -> dict[str, Any]:
+    """Threads with deltas, a branch, a fork, metadata, text, ids of every kind, and a tombstone."""
+    checkpointer = Checkpointer(db)
+    expected: dict[str, Any] = {"tenant": db.tenant, "threads": {}, "deleted": ["deleted"]}
+
+    async def save(thread: str, state: dict[str, Any], **options: Any) -> str:
+        name = await checkpointer.save(state, thread, **options)
+        expected["threads"].setdefault(thread, {})[name] = state
+        return name
+
+    for step, state in enumerate(conversation(12)):
+        await save("long", state, metadata={"step": step, "colour": "red" if step == 7 else "blue"})
+    root = await save("branched", {"path": ["root"]})
+    await save("branched", {"path": ["root", "left"]}, parent_id=root)
+    await save("branched", {"path": ["root", "right"]}, parent_id=root)
+    await save("naïve/ключ/🔑", {"text": "Ünïcode, 漢字"}, checkpoint_id="first: 1")
+    await checkpointer.save({"gone": True}, "deleted")
+    await checkpointer.delete("deleted")
+    await checkpointer.fork("branched", root, new_thread_id="forked")
+    expected["threads"]["forked"] = {root: {"path": ["root"]}}
+    return expected
+
+
+def make_sqlite(target: Path) -> dict[str, Any]:
+    async def main(path: Path) -> dict[str, Any]:
+        async with Database(f"sqlite:///{path}", tenant=TENANT) as db:
+            return await fill(db)
+
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "agent.db"
+        expected = asyncio.run(main(path))
+        connection = sqlite3.connect(path, isolation_level=None)
+        # One file, without a log beside it.
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("VACUUM")
+        connection.close()
+        shutil.copyfile(path, target)
+    return expected
+
+
+def make_postgresql(server: Postgres, target: Path) -> dict[str, Any]:
+    async def main(url: str) -> dict[str, Any]:
+        async with Database(url, tenant=TENANT, migrate="off") as db:
+            await db.migrate()
+            return await fill(db)
+
+    name = server.create_database()
+    expected = asyncio.run(main(server.url(name)))
+    command = [postgres_program("pg_dump"), "--no-owner", "--no-privileges", "--inserts"]
+    dump = subprocess.run(
+        [*command, server.url(name)], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
+    server.drop_database(name)
+    # Without psql's own commands and the settings that older servers do not know.
+    dump = re.sub(r"^(\\(un)?restrict .*|SET transaction_timeout = .*)\n", "", dump, flags=re.M)
+    target.write_text(dump)
+    return expected
+
+
+def make_oracle(source: Path, target: Path) -> None:
+    """INSERTs for the tables that ``migrate.offline("oracle")`` makes."""
+    lines = [
+        "-- NOT RUN ON A SERVER: made from the rows of the SQLite file of the same revision.",
+        "-- Run the revision's upgrade script first, then this, as its owner.",
+        "SET DEFINE OFF",
+    ]
+    connection = sqlite3.connect(source)
+    for table in migrate.TABLES:
+        rows = connection.execute(f"SELECT * FROM {table} WHERE tenant <> '~'")
+        names = [column[0] for column in rows.description]
+        for row in rows:
+            values = ", ".join(map(_oracle_literal, names, row))
+            lines += [f"INSERT INTO {table} ({', '.join(names)}) VALUES ({values})", "/"]
+    connection.close()
+    # SQL*Plus takes no longer line, and at an empty one a statement ends.
+    assert all(0 < len(line) < 2500 and "\n" not in line for line in lines)
+    target.write_text("\n".join([*lines, "COMMIT", "/", ""]))
+
+
+def _oracle_literal(name: str, value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, (int, float)):
+        return str(value)
+    if isinstance(value, bytes):
+        # A literal ends at 4,000 bytes.
+        assert len(value) <= 1900, f"{name}: {len(value)} bytes do not fit in a literal"
+        return f"HEXTORAW('{value.hex().upper()}')"
+    assert len(value.encode()) <= 3900, f"{name}: too long for a literal"
+    if name.endswith("_at"):
+        return f"TIMESTAMP '{value}'"
+    text = value.replace("'", "''")
+    if value.isascii():
+        return f"'{text}'"
+    units = memoryview(value.encode("utf-16-be")).cast("B")
+    escaped = "".join(f"\\{units[i]:02X}{units[i + 1]:02X}" for i in range(0, len(units), 2))
+    return f"UNISTR('{escaped}')"
+
+
+def main() -> None:
+    revision = migrate.head()
+    sqlite_file = HERE / f"{revision}.db"
+    if sqlite_file.exists():
+        raise SystemExit(f"{sqlite_file.name} is there already, as a release wrote it")
+    expected = {"sqlite": make_sqlite(sqlite_file)}
+    with postgres_server() as server:
+        expected["postgresql"] = make_postgresql(server, HERE / f"{revision}.postgresql.sql")
+    make_oracle(sqlite_file, HERE / f"{revision}.oracle.sql")
+    text = json.dumps(expected, indent=1, ensure_ascii=False)
+    (HERE / f"{revision}.json").write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,281 @@
+"""Database URLs: as people type them, as providers hand them out, and never with their secrets."""
+
+from __future__ import annotations
+
+import importlib.util
+import string
+import traceback
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy.engine import URL
+
+from memalchemy import Database, DriverMissing, MemalchemyError, UnknownURL
+from memalchemy.database.url import Target, parse
+
+Without = Callable[..., None]
+
+MARK = "hush"
+"""At both ends of every secret below, so that a part of it that leaks is seen too."""
+
+
+def connect_arguments(target: Target) -> dict[str, Any]:
+    """What the driver's ``connect`` is called with."""
+    dialect = target.url.get_dialect()
+    _, keywords = dialect(dbapi=dialect.import_dbapi()).create_connect_args(target.url)
+    return keywords | target.connect_args
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> Without:
+    """Make drivers look as if they were not installed."""
+
+    def hide(*modules: str) -> None:
+        find = importlib.util.find_spec
+        monkeypatch.setattr(
+            importlib.util,
+            "find_spec",
+            lambda name, package=None: None if name in modules else find(name, package),
+        )
+
+    return hide
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("sqlite:///agent.db", "agent.db"),
+        ("sqlite:///dir/agent.db", "dir/agent.db"),
+        ("sqlite:////var/lib/agent.db", "/var/lib/agent.db"),
+        ("sqlite+aiosqlite:///agent.db", "agent.db"),
+        ("sqlite+pysqlite:///agent.db", "agent.db"),
+    ],
+)
+def test_a_sqlite_url_names_a_file(url: str, path: str) -> None:
+    target = parse(url)
+
+    assert (target.dialect, target.path) == ("sqlite", path)
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///", "sqlite:///:memory:"])
+def test_a_sqlite_url_without_a_file_is_a_database_in_memory(url: str) -> None:
+    target = parse(url)
+
+    assert (target.dialect, target.path) == ("sqlite", None)
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+asyncpg"])
+def test_a_postgresql_url_uses_asyncpg(scheme: str) -> None:
+    target = parse(f"{scheme}://ada:secret@db.example.com:6543/agents")
+
+    assert target.dialect == "postgresql"
+    assert target.url.drivername == "postgresql+asyncpg"
+    assert connect_arguments(target) == {
+        "host": "db.example.com",
+        "port": 6543,
+        "user": "ada",
+        "password": "secret",
+        "database": "agents",
+    }
+
+
+def test_a_postgresql_url_may_ask_for_psycopg() -> None:
+    target = parse("postgresql+psycopg://ada@db.example.com/agents?sslmode=require")
+
+    assert target.url.drivername == "postgresql+psycopg"
+    assert connect_arguments(target)["sslmode"] == "require"
+
+
+def test_psycopg_serves_where_asyncpg_is_not_installed(without: Without) -> None:
+    without("asyncpg")
+
+    assert parse("postgres://ada@db.example.com/agents").url.drivername == "postgresql+psycopg"
+
+
+@pytest.mark.parametrize("mode", ["disable", "allow", "prefer", "require", "verify-full"])
+def test_sslmode_is_understood_for_asyncpg_too(mode: str) -> None:
+    arguments = connect_arguments(parse(f"postgresql://ada@db.example.com/agents?sslmode={mode}"))
+
+    assert arguments["ssl"] == mode
+    assert "sslmode" not in arguments
+
+
+def test_an_unknown_sslmode_is_refused_with_the_ones_there_are() -> None:
+    with pytest.raises(UnknownURL, match="verify-full"):
+        parse("postgresql://ada@db.example.com/agents?sslmode=yes-please")
+
+
+def test_a_host_in_the_query_is_a_socket_directory() -> None:
+    arguments = connect_arguments(parse("postgresql://ada@/agents?host=/var/run/postgresql"))
+
+    assert arguments["host"] == "/var/run/postgresql"
+
+
+def test_what_neon_appends_to_its_urls_is_understood() -> None:
+    arguments = connect_arguments(
+        parse("postgres://ada:pw@ep-x.neon.tech/db?sslmode=require&channel_binding=require")
+    )
+
+    assert arguments["ssl"] == "require"
+    assert "channel_binding" not in arguments
+
+
+def test_connect_timeout_and_application_name_of_libpq_are_understood_by_asyncpg() -> None:
+    arguments = connect_arguments(
+        parse("postgresql://ada@db/agents?connect_timeout=3&application_name=planner")
+    )
+
+    assert arguments["timeout"] == 3
+    assert arguments["server_settings"] == {"application_name": "planner"}
+
+
+@pytest.mark.parametrize("parameter", ["connect_timeout=soon", "nonsense=1"])
+def test_a_parameter_that_the_driver_would_choke_on_is_an_unknown_url(parameter: str) -> None:
+    with pytest.raises(UnknownURL, match=parameter.split("=")[0]):
+        parse(f"postgresql://ada@db.example.com/agents?{parameter}")
+
+
+@pytest.mark.parametrize("scheme", ["oracle", "oracle+oracledb", "oracle+oracledb_async"])
+def test_the_last_part_of_an_oracle_url_is_a_service(scheme: str) -> None:
+    target = parse(f"{scheme}://ada:secret@db.example.com:1521/FREEPDB1")
+
+    assert target.url.drivername == "oracle+oracledb_async"
+    arguments = connect_arguments(target)
+    assert (arguments["user"], arguments["password"]) == ("ada", "secret")
+    assert "SERVICE_NAME=FREEPDB1" in str(arguments["dsn"]).upper()
+    assert "SID=" not in str(arguments["dsn"]).upper()
+
+
+def test_an_oracle_url_may_name_the_service_itself() -> None:
+    target = parse("oracle://ada@db.example.com:1521/?service_name=agents")
+
+    assert target.url.query["service_name"] == "agents"
+
+
+def test_a_url_object_of_sqlalchemy_is_as_good_as_its_text() -> None:
+    url = URL.create("postgresql", "ada", "p@ss:w/rd", "db.example.com", database="agents")
+
+    assert connect_arguments(parse(url))["password"] == "p@ss:w/rd"
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    ["agent.db", "/var/lib/agent.db", "", " ", "sqlite", "://", "postgresql:ada@db", 7, None, b"x"],
+)
+def test_what_is_not_a_url_is_refused_with_examples_of_those_that_are(nonsense: Any) -> None:
+    with pytest.raises(UnknownURL, match=r"sqlite:///path/to/file\.db"):
+        Database(nonsense)
+
+
+@pytest.mark.parametrize("scheme", ["mysql", "mongodb", "redis", "mysql+pymysql", "https"])
+def test_a_database_that_memalchemy_does_not_work_on_is_named(scheme: str) -> None:
+    with pytest.raises(UnknownURL, match=f"does not work on '{scheme.split('+')[0]}'"):
+        Database(f"{scheme}://ada:secret@db.example.com/agents")
+
+
+@pytest.mark.parametrize(
+    ("url", "driver"),
+    [
+        ("postgresql+psycopg2://ada@db/agents", "psycopg2"),
+        ("sqlite+pysqlcipher:///agent.db", "pysqlcipher"),
+        ("oracle+cx_oracle://ada@db/agents", "cx_oracle"),
+    ],
+)
+def test_a_driver_that_is_not_used_is_named(url: str, driver: str) -> None:
+    with pytest.raises(UnknownURL, match=driver):
+        parse(url)
+
+
+def test_two_slashes_too_few_before_a_file_are_explained() -> None:
+    with pytest.raises(UnknownURL, match=r"sqlite:///agent\.db"):
+        parse("sqlite://agent.db")
+
+
+@pytest.mark.parametrize(
+    ("url", "hidden", "remedy"),
+    [
+        ("postgresql://ada@db/x", ["asyncpg", "psycopg"], 'pip install "memalchemy[postgres]"'),
+        ("postgresql+asyncpg://ada@db/x", ["asyncpg"], 'pip install "memalchemy[postgres]"'),
+        ("postgresql+psycopg://ada@db/x", ["psycopg"], "pip install psycopg"),
+        ("oracle://ada@db/x", ["oracledb"], 'pip install "memalchemy[oracle]"'),
+    ],
+)
+def test_a_missing_driver_is_named_with_the_command_that_installs_it(
+    without: Without, url: str, hidden: list[str], remedy: str
+) -> None:
+    without(*hidden)
+
+    with pytest.raises(DriverMissing) as caught:
+        Database(url)
+
+    assert remedy in str(caught.value)
+    assert caught.value.driver in hidden
+    assert isinstance(caught.value, ImportError)
+
+
+def test_sqlite_needs_no_driver_of_a_server(without: Without) -> None:
+    without("asyncpg", "psycopg", "oracledb")
+
+    assert parse("sqlite://").dialect == "sqlite"
+
+
+# --- Secrets -------------------------------------------------------------------------------------
+
+SCHEMES = st.sampled_from(
+    ["postgresql", "postgres", "postgresql+psycopg", "oracle", "mysql", "sqlite", "nonsense"]
+)
+SECRETS = st.text(st.characters(codec="utf-8"), min_size=1).map(lambda t: f"{MARK}{t}{MARK}")
+TYPED = st.text(st.sampled_from(string.punctuation + " aZ0é"), min_size=1).map(
+    lambda t: f"{MARK}{t}{MARK}"
+)
+
+
+def shown(url: str | URL) -> str:
+    """Everything that can be seen of a URL: what is printed, or the error and its traceback."""
+    try:
+        db = Database(url)
+    except MemalchemyError as error:
+        return "".join([*traceback.format_exception(error), repr(error), str(error.args)])
+    return f"{db!r} {db} {db.for_tenant('other')!r} {db._core.display}"
+
+
+@settings(deadline=None)
+@given(SCHEMES, SECRETS)
+def test_a_password_is_never_shown(scheme: str, secret: str) -> None:
+    assert MARK not in shown(f"{scheme}://ada:{quote(secret, safe='')}@db.example.com/agents")
+
+
+@settings(deadline=None)
+@given(SCHEMES, SECRETS)
+def test_a_password_in_a_url_object_is_never_shown(scheme: str, secret: str) -> None:
+    assert MARK not in shown(URL.create(scheme, "ada", secret, "db.example.com", database="x"))
+
+
+@settings(deadline=None)
+@given(
+    SCHEMES,
+    st.sampled_from(["password", "sslpassword", "passfile", "wallet_password", "PassWord"]),
+    SECRETS,
+)
+def test_a_password_in_the_query_is_never_shown(scheme: str, name: str, secret: str) -> None:
+    url = f"{scheme}://ada@db.example.com/agents?{name}={quote(secret, safe='')}&{name}=x"
+
+    assert MARK not in shown(url)
+
+
+@settings(deadline=None)
+@given(SCHEMES, TYPED)
+def test_a_password_that_was_not_percent_encoded_is_never_shown(scheme: str, secret: str) -> None:
+    assert MARK not in shown(f"{scheme}://ada:{secret}@db.example.com/agents")
+
+
+@settings(deadline=None)
+@given(SECRETS)
+def test_a_password_with_odd_characters_reaches_the_driver_unchanged(secret: str) -> None:
+    target = parse(f"postgresql://ada:{quote(secret, safe='')}@db.example.com/agents")
+
+    assert connect_arguments(target)["password"] == secret

@@ -7,7 +7,7 @@ import os
 import uuid
 import weakref
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
@@ -123,14 +123,14 @@ class Served:
     async def _connect(self, *, autocommit: bool) -> AsyncIterator[AsyncConnection]:
         engines = self.engines()
         engine = engines.autocommit if autocommit else engines.plain
-        try:
-            connection = await engine.connect()
-        except Exception as error:
-            ours = self._refused(error)
-            if ours is error:
-                raise
-            raise ours from error
-        async with connection:
+        async with AsyncExitStack() as stack:
+            try:
+                connection = await stack.enter_async_context(engine.connect())
+            except Exception as error:
+                ours = self._refused(error)
+                if ours is error:
+                    raise
+                raise ours from error
             yield connection
 
 

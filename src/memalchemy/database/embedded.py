@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool, StaticPool
 
-from memalchemy.database.writer import Writer
+from memalchemy.database.writer import Lease, Writer
 from memalchemy.dialects.sqlite import prepare
 from memalchemy.errors import MemalchemyError
 
@@ -25,7 +25,8 @@ T = TypeVar("T")
 
 READERS = 4
 
-_borrowed: ContextVar[frozenset[int]] = ContextVar("memalchemy_borrowed", default=frozenset())
+# The leases that the running task, or one that it was started from, has asked for.
+_borrowed: ContextVar[tuple[tuple[int, Lease], ...]] = ContextVar("memalchemy_borrowed", default=())
 
 
 class _Shared(sqlite3.Connection):
@@ -56,11 +57,7 @@ class Embedded:
 
         A cancelled caller leaves a job that is either done or never starts.
         """
-        if id(self) in _borrowed.get():
-            raise MemalchemyError(
-                "an open transaction of this task holds the database's only writer: pass it, "
-                "connection=tx"
-            )
+        self._refuse_if_borrowed()
         return await asyncio.wrap_future(self.writer.submit(job))
 
     async def read(self, job: Callable[[Connection], T]) -> T:
@@ -72,16 +69,13 @@ class Embedded:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
         """A transaction on an `AsyncConnection`; other writers of this process wait meanwhile."""
+        self._refuse_if_borrowed()
         lease = self.writer.lease()
         try:
             await asyncio.wrap_future(lease.granted)
-            _borrowed.set(_borrowed.get() | {id(self)})
-            try:
-                async with self._borrowable() as connection:
-                    yield connection
-            finally:
-                # Not reset(token): a fixture or exit stack may leave in another context.
-                _borrowed.set(_borrowed.get() - {id(self)})
+            _borrowed.set((*(b for b in _borrowed.get() if not b[1].is_over), (id(self), lease)))
+            async with self._borrowable() as connection:
+                yield connection
         finally:
             lease.give_back()
 
@@ -100,6 +94,14 @@ class Embedded:
             connection.engine.dispose()
         if memory is not None:
             memory.close_for_good()
+
+    def _refuse_if_borrowed(self) -> None:
+        """Waiting for the writer while this task holds it would be for ever."""
+        if any(owner == id(self) and not lease.is_over for owner, lease in _borrowed.get()):
+            raise MemalchemyError(
+                "an open transaction of this task holds the database's only writer: pass it, "
+                "connection=tx"
+            )
 
     def _connect_writer(self) -> Connection:
         connect = self._open_memory if self._path is None else self._open_file

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from memalchemy import migrate
 from memalchemy.dialects import Dialect, Failure
@@ -86,6 +87,13 @@ def translator(dialect: Dialect, display: str) -> Translate:
         failure, code = dialect.classify(error)
         if connecting and failure is Failure.DISCONNECTED:
             failure = Failure.UNREACHABLE
+        elif isinstance(original(error), TimeoutError) and not connecting:
+            failure = Failure.BUSY
+        if isinstance(error, PoolTimeout):
+            return DatabaseUnreachable(
+                f"no connection of the pool to {display} became free in time; nothing was changed. "
+                "Raise pool_size, max_overflow or pool_timeout."
+            )
         why = f" ({type(original(error)).__name__}{f' {code}' if code else ''})"
         if failure is Failure.DISCONNECTED:
             return Lost(f"the connection to {display} was lost{why}")
@@ -101,7 +109,8 @@ def translator(dialect: Dialect, display: str) -> Translate:
         if failure is Failure.BUSY:
             return DatabaseUnreachable(
                 f"{display} stayed locked or too slow for longer than the timeout{why}; nothing "
-                "was changed. Another process may hold a transaction open."
+                "was acknowledged. Another process may hold a transaction open.",
+                maybe_applied=isinstance(original(error), TimeoutError),
             )
         if failure is Failure.AUTHENTICATION:
             return AuthenticationFailed(f"{display} refused the user or the password{why}")

@@ -53,6 +53,9 @@ class Served:
             if target is not None
             else {}
         )
+        # PgBouncer takes no server options, and psycopg has no timeout of its own for statements.
+        psycopg = target is not None and target.url.drivername == "postgresql+psycopg"
+        self._deadline = statement_timeout if psycopg and pgbouncer else None
         self._engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Engines]
         self._engines = weakref.WeakKeyDictionary()
         self._pid = os.getpid()
@@ -77,7 +80,7 @@ class Served:
     async def read(self, job: Callable[[Connection], T]) -> T:
         """Run a reading *job*; in autocommit, where that costs nothing."""
         async with self._connect(autocommit=self._autocommit) as connection:
-            return await connection.run_sync(job)
+            return await self._run(connection, job)
 
     async def single(self, job: Callable[[Connection], T], committing: list[bool]) -> T:
         """Run a *job* of a single statement, in autocommit.
@@ -88,13 +91,13 @@ class Served:
         if not self._autocommit:
             return await self.together(job, committing)
         async with self._connect(autocommit=True) as connection:
-            return await connection.run_sync(job)
+            return await self._run(connection, job)
 
     async def together(self, job: Callable[[Connection], T], committing: list[bool]) -> T:
         """Run *job* in one transaction; *committing* becomes non-empty before COMMIT is sent."""
         async with self._connect(autocommit=False) as connection:
             async with connection.begin() as transaction:
-                result = await connection.run_sync(job)
+                result = await self._run(connection, job)
                 committing.append(True)
                 await transaction.commit()
             return result
@@ -118,6 +121,10 @@ class Served:
     def checked_out(self) -> int:
         """Connections of the running loop's pool that are in use."""
         return int(getattr(self.engines().plain.pool, "checkedout", lambda: 0)())
+
+    async def _run(self, connection: AsyncConnection, job: Callable[[Connection], T]) -> T:
+        async with asyncio.timeout(self._deadline):
+            return await connection.run_sync(job)
 
     @asynccontextmanager
     async def _connect(self, *, autocommit: bool) -> AsyncIterator[AsyncConnection]:
@@ -158,13 +165,18 @@ def _options(
         if pgbouncer:
             connect_args["prepare_threshold"] = None
         elif statement_timeout is not None:
-            milliseconds = round(statement_timeout * 1000)
-            connect_args.setdefault("options", f"-c statement_timeout={milliseconds}")
+            timeout = f"-c statement_timeout={round(statement_timeout * 1000)}"
+            connect_args["options"] = f"{connect_args.get('options', '')} {timeout}".strip()
     elif target.dialect == "oracle":
         connect_args.setdefault("tcp_connect_timeout", connect_timeout)
     options: dict[str, Any] = {"hide_parameters": True}
     if pgbouncer:
         options["poolclass"] = NullPool
-    options |= given
-    options["connect_args"] = connect_args | given.get("connect_args", {})
-    return options
+    theirs = dict(given.get("connect_args", {}))
+    if "server_settings" in theirs:
+        theirs["server_settings"] = (
+            connect_args.get("server_settings", {}) | theirs["server_settings"]
+        )
+    if "options" in theirs:
+        theirs["options"] = f"{connect_args.get('options', '')} {theirs['options']}".strip()
+    return options | given | {"connect_args": connect_args | theirs}

@@ -101,6 +101,10 @@ def _postgresql(url: URL, driver: str) -> Target:
             connect_args["server_settings"] = settings
         _refuse_unknown(query)
         url = url.set(query=query)
+    elif "options" in url.query:
+        # Where a statement timeout joins them.
+        connect_args["options"] = str(url.query["options"])
+        url = url.difference_update_query(["options"])
     return Target("postgresql", url, display(url), connect_args=connect_args)
 
 

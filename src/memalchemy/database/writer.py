@@ -35,6 +35,10 @@ class Lease:
     granted: Future[None] = field(default_factory=Future)
     _returned: threading.Event = field(default_factory=threading.Event)
 
+    @property
+    def is_over(self) -> bool:
+        return self._returned.is_set()
+
     def give_back(self) -> None:
         self._returned.set()
 

@@ -1,0 +1,267 @@
+"""`Database.transaction`: one transaction over several features, all of it or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from memalchemy import Checkpointer, Conflict, Database, MemalchemyError
+
+Reopen = Callable[[], Database]
+
+A_WHILE = 10
+"""Seconds after which something that should have ended is taken to hang."""
+
+
+class Regret(Exception):
+    """What a host raises to leave a transaction."""
+
+
+@asynccontextmanager
+async def undone(db: Database) -> AsyncIterator[AsyncConnection]:
+    """A transaction that its host leaves with an exception."""
+    with pytest.raises(Regret):  # noqa: PT012 - the block is what raises
+        async with db.transaction() as tx:
+            yield tx
+            raise Regret
+
+
+@pytest.fixture
+def agents(db: Database) -> Checkpointer:
+    return Checkpointer(db, namespace=("agents",))
+
+
+@pytest.fixture
+def tools(db: Database) -> Checkpointer:
+    return Checkpointer(db, namespace=("tools",))
+
+
+async def test_what_several_features_write_is_committed_together(
+    db: Database, agents: Checkpointer, tools: Checkpointer
+) -> None:
+    async with db.transaction() as tx:
+        await agents.save({"n": 1}, "thread", connection=tx)
+        await tools.save({"n": 2}, "thread", connection=tx)
+        await agents.save({"n": 3}, "thread", connection=tx)
+
+    assert await agents.load("thread") == {"n": 3}
+    assert await tools.load("thread") == {"n": 2}
+
+
+async def test_an_exception_in_the_block_undoes_all_of_it_and_is_raised_as_it_is(
+    db: Database, agents: Checkpointer, tools: Checkpointer
+) -> None:
+    await agents.save({"n": 0}, "thread", "before")
+
+    async with undone(db) as tx:
+        await agents.save({"n": 1}, "thread", connection=tx)
+        await tools.save({"n": 2}, "thread", connection=tx)
+
+    assert await agents.list_checkpoints("thread") == ["before"]
+    assert not await tools.exists("thread")
+
+
+async def test_a_transaction_sees_its_own_writes(db: Database, agents: Checkpointer) -> None:
+    async with db.transaction() as tx:
+        first = await agents.save(
+            {"words": "crimson kettle"}, "thread", "a", {"k": 1}, connection=tx
+        )
+        await agents.save({"words": "crimson kettle", "n": 2}, "thread", "b", connection=tx)
+
+        assert await agents.load("thread", connection=tx) == {"words": "crimson kettle", "n": 2}
+        assert await agents.load("thread", first, connection=tx) == {"words": "crimson kettle"}
+        assert await agents.list_checkpoints("thread", connection=tx) == ["b", "a"]
+        infos = [info async for info in agents.history("thread", connection=tx)]
+        assert [info.parent_id for info in infos] == ["a", None]
+        found = await agents.search("kettle", connection=tx)
+        assert [hit["checkpoint_id"] for hit in found] == ["a"]
+        tagged = await agents.query_by_metadata("k", 1, connection=tx)
+        assert [info["checkpoint_id"] for info in tagged] == ["a"]
+        assert (await agents.diff("thread", "a", "b", connection=tx)).added == {"/n": 2}
+
+
+async def test_nobody_else_sees_them_before_the_commit(
+    db: Database, agents: Checkpointer, reopen: Reopen
+) -> None:
+    async with reopen() as other:
+        elsewhere = Checkpointer(other, namespace=("agents",))
+        async with db.transaction() as tx:
+            await agents.save({"n": 1}, "thread", connection=tx)
+            assert await elsewhere.load("thread") is None
+            assert await agents.load("thread") is None
+        assert await elsewhere.load("thread") == {"n": 1}
+
+
+# Which state the next is encoded against depends on how many there were: the newest after two,
+# the first after one or three.
+@pytest.mark.parametrize("saves", [1, 2, 3])
+async def test_a_rollback_leaves_nothing_in_the_cache_of_this_process(
+    db: Database, agents: Checkpointer, saves: int
+) -> None:
+    long = {"text": "the same long beginning, " * 50}
+    await agents.save(long | {"n": 0}, "thread", "kept")
+
+    async with undone(db) as tx:
+        for n in range(saves):
+            await agents.save(long | {"n": n}, "thread", connection=tx)
+        await agents.load("thread", connection=tx)
+
+    await agents.save(long | {"n": 9}, "thread", "after")
+    assert await agents.load("thread") == long | {"n": 9}
+    assert await agents.load("thread", "kept") == long | {"n": 0}
+    assert await agents.list_checkpoints("thread") == ["after", "kept"]
+
+
+async def test_what_was_saved_after_a_rollback_loads_in_another_process(
+    db: Database, agents: Checkpointer, reopen: Reopen
+) -> None:
+    long = {"text": "the same long beginning, " * 50}
+    for thread in ("born in it", "born before it"):
+        if thread == "born before it":
+            await agents.save(long, thread)
+        async with undone(db) as tx:
+            for n in range(2):
+                await agents.save(long | {"n": n}, thread, connection=tx)
+        for n in range(2, 5):
+            await agents.save(long | {"n": n}, thread, f"c{n}")
+
+    async with reopen() as other:
+        elsewhere = Checkpointer(other, namespace=("agents",))
+        for thread in ("born in it", "born before it"):
+            for n in range(2, 5):
+                assert await elsewhere.load(thread, f"c{n}") == long | {"n": n}
+
+
+async def test_a_deletion_that_is_rolled_back_did_not_happen(
+    db: Database, agents: Checkpointer
+) -> None:
+    await agents.save({"n": 1}, "thread", "a")
+
+    async with undone(db) as tx:
+        assert await agents.delete("thread", connection=tx)
+        assert not await agents.exists("thread", connection=tx)
+
+    await agents.save({"n": 2}, "thread", "b", expected_parent="a")
+    assert await agents.list_checkpoints("thread") == ["b", "a"]
+
+
+async def test_a_conflict_leaves_the_transaction_usable(db: Database, agents: Checkpointer) -> None:
+    async with db.transaction() as tx:
+        await agents.save({"n": 1}, "thread", "a", connection=tx)
+        with pytest.raises(Conflict):
+            await agents.save({"n": 2}, "thread", expected_parent="other", connection=tx)
+        await agents.save({"n": 3}, "thread", "c", expected_parent="a", connection=tx)
+
+    assert await agents.list_checkpoints("thread") == ["c", "a"]
+
+
+async def test_a_cancelled_transaction_is_undone_and_frees_the_database(
+    db: Database, agents: Checkpointer
+) -> None:
+    saved = asyncio.Event()
+
+    async def never_ends() -> None:
+        async with db.transaction() as tx:
+            await agents.save({"n": 1}, "thread", connection=tx)
+            saved.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(never_ends())
+    await saved.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    async with asyncio.timeout(A_WHILE):
+        assert await agents.load("thread") is None
+        await agents.save({"n": 2}, "thread", "only")
+    assert await agents.list_checkpoints("thread") == ["only"]
+
+
+async def test_saves_of_other_tasks_come_through_while_a_transaction_is_open_or_right_after(
+    db: Database, agents: Checkpointer
+) -> None:
+    inside, go_on = asyncio.Event(), asyncio.Event()
+
+    async def transaction() -> None:
+        async with db.transaction() as tx:
+            await agents.save({"n": 1}, "one", connection=tx)
+            inside.set()
+            await go_on.wait()
+
+    holder = asyncio.create_task(transaction())
+    await inside.wait()
+    others = [asyncio.create_task(agents.save({"n": n}, f"other-{n}")) for n in range(5)]
+    await asyncio.sleep(0)
+    go_on.set()
+
+    async with asyncio.timeout(A_WHILE):
+        await asyncio.gather(holder, *others)
+    assert [await agents.load(f"other-{n}") for n in range(5)] == [{"n": n} for n in range(5)]
+
+
+async def test_a_save_outside_its_own_tasks_transaction_is_an_error_where_it_would_hang(
+    db: Database, agents: Checkpointer
+) -> None:
+    async with asyncio.timeout(A_WHILE):
+        async with db.transaction() as tx:
+            if db.dialect.single_writer:
+                with pytest.raises(MemalchemyError, match="connection=tx"):
+                    await agents.save({"n": 1}, "forgotten")
+            else:
+                await agents.save({"n": 1}, "forgotten")
+            await agents.save({"n": 2}, "thread", connection=tx)
+        assert await agents.exists("thread")
+
+
+async def test_a_transaction_inside_a_transaction_is_an_error_where_it_would_hang(
+    db: Database, agents: Checkpointer
+) -> None:
+    async with asyncio.timeout(A_WHILE):
+        async with db.transaction() as tx:
+            await agents.save({"n": 1}, "outer", connection=tx)
+            if db.dialect.single_writer:
+                with pytest.raises(MemalchemyError, match="open transaction"):
+                    async with db.transaction():
+                        pass
+            else:
+                async with db.transaction() as inner:
+                    await agents.save({"n": 2}, "inner", connection=inner)
+        assert await agents.load("outer") == {"n": 1}
+
+
+async def test_a_task_started_in_a_transaction_may_save_once_that_has_ended(
+    db: Database, agents: Checkpointer
+) -> None:
+    ended = asyncio.Event()
+
+    async def later() -> None:
+        await ended.wait()
+        await agents.save({"n": 2}, "later")
+
+    async with db.transaction() as tx:
+        await agents.save({"n": 1}, "now", connection=tx)
+        background = asyncio.create_task(later())
+    ended.set()
+
+    await background
+    assert await agents.load("later") == {"n": 2}
+
+
+async def test_a_retention_and_a_branch_work_inside_a_transaction(
+    db: Database, agents: Checkpointer
+) -> None:
+    async with db.transaction() as tx:
+        for n in range(4):
+            await agents.save({"n": n}, "thread", f"c{n}", connection=tx)
+        await agents.save({"n": 9}, "thread", "side", parent_id="c1", connection=tx)
+        assert await agents.prune("thread", keep_last=2, connection=tx) == 3
+
+    assert await agents.list_checkpoints("thread") == ["side", "c3"]
+    info = await agents.get_metadata("thread", "side")
+    assert info is not None
+    assert info["parent_id"] == "c1"

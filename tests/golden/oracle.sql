@@ -1,3 +1,15 @@
+-- checkpoints.queries.find_saved()
+SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id
+FROM checkpoints
+JOIN threads ON threads.tenant = checkpoints.tenant
+AND threads.thread_id = checkpoints.thread_id
+AND threads.namespace = checkpoints.namespace
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.checkpoint_id = :p_checkpoint_id
+AND checkpoints.created_at = :p_created_at
+
 -- checkpoints.queries.list_by_metadata(kind=text)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
@@ -287,6 +299,7 @@ WITH chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, codec, check
     base.codec AS codec, base.checksum AS checksum, base.payload AS payload
   FROM chain
   JOIN deltas base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
   WHERE base.tenant = :k_tenant
   AND base.thread_id = :k_thread_id
   AND base.namespace = :k_namespace)
@@ -321,6 +334,7 @@ WITH chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, codec, check
     base.codec AS codec, base.checksum AS checksum, base.payload AS payload
   FROM chain
   JOIN deltas base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
   WHERE base.tenant = :k_tenant
   AND base.thread_id = :k_thread_id
   AND base.namespace = :k_namespace)

@@ -87,7 +87,8 @@ def read_chain(d: Dialect, which: str) -> Executable:
     chain = first.union_all(
         select(first.c.checkpoint_id, first.c.epoch, *(base.c[name] for name in _LINK))
         .select_from(first)
-        .join(base, base.c.seq == first.c.base_seq)
+        # A base is always earlier; a damaged row that says otherwise must not go round for ever.
+        .join(base, and_(base.c.seq == first.c.base_seq, base.c.seq < first.c.seq))
         .where(*(base.c[name] == bindparam(f"k_{name}") for name in Log._fields))
     )
     return select(chain).order_by(chain.c.seq)
@@ -144,6 +145,20 @@ def read_name(d: Dialect) -> Executable:
     """One checkpoint by its id."""
     return select(*(CHECKPOINTS.c[name] for name in _INFO)).where(
         of_log(CHECKPOINTS), CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id"), _is_live()
+    )
+
+
+@statement()
+def find_saved(d: Dialect) -> Executable:
+    """What a save returned, if it happened: its id with the time that the save was stamped with."""
+    return (
+        select(CHECKPOINTS.c.seq, THREADS.c.version, THREADS.c.epoch, THREADS.c.previous_id)
+        .join(THREADS, same_log(THREADS, CHECKPOINTS))
+        .where(
+            of_log(CHECKPOINTS),
+            CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id"),
+            CHECKPOINTS.c.created_at == bindparam("p_created_at"),
+        )
     )
 
 

@@ -11,15 +11,15 @@ from typing import Any, TypeVar
 
 from memalchemy.checkpoints.cache import TipCache
 from memalchemy.checkpoints.chain import CODEC, Draft, Tip, encode
-from memalchemy.checkpoints.queries import chain, decoded
+from memalchemy.checkpoints.queries import chain, decoded, find_saved
 from memalchemy.checkpoints.upkeep import retention_binds
 from memalchemy.codec import text, values
 from memalchemy.contracts import UNSET, Retention, Unset
 from memalchemy.database import Database, HostConnection
 from memalchemy.dialects import Dialect
-from memalchemy.errors import Conflict, NotFound, ThreadDeleted
+from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound, ThreadDeleted
 from memalchemy.events import Event
-from memalchemy.log import Head, Log, append, new_epoch, read_head, remove_log, sweep
+from memalchemy.log import Head, Log, Position, append, new_epoch, read_head, remove_log, sweep
 from memalchemy.statements import Program
 
 T = TypeVar("T")
@@ -72,17 +72,10 @@ class Saver:
                 # The caller's object may change while we wait; what was encoded does not.
                 state = values.decode_state(request.parts)
             draft = await off_loop(size, partial(self._encode, request, state, tip))
-            position = await self.db.write(
-                partial(self._append, request, *draft),
-                connection=connection,
-                event=event,
-                single=self.db.dialect.single_statement_save,
-                repeatable=True,
-            )
+            position = await self._write(request, *draft, connection, event)
             if position is not None:
                 break
-            if await self._explain(request, connection, event):
-                return
+            await self._explain(request, connection, event)
         else:
             raise Conflict(
                 f"thread {request.log.thread_id!r} was deleted and saved by others {TRIES} times "
@@ -103,6 +96,46 @@ class Saver:
             if connection is None and head is not None and head.head_id == new.checkpoint_id:
                 # What the newest checkpoint stands on was not swept: only the epoch is new.
                 self.cache.put(request.log, replace(new, epoch=head.epoch))
+
+    async def _write(
+        self,
+        request: Request,
+        draft: Draft,
+        words: str | None,
+        connection: HostConnection | None,
+        event: Event,
+    ) -> Position | None:
+        """Append; ``None`` if the log is not as the draft assumes.
+
+        When the answer is lost, nobody knows whether the save happened. Doing it again could move
+        it behind what others have built on it since, so look for it first: the id together with
+        the time of this very request.
+        """
+        for _ in range(TRIES):
+            try:
+                return await self.db.write(
+                    partial(self._append, request, draft, words),
+                    connection=connection,
+                    event=event,
+                    single=self.db.dialect.single_statement_save,
+                )
+            except DatabaseUnreachable as lost:
+                if not lost.maybe_applied or connection is not None:
+                    raise
+                try:
+                    found = await self.db.read(
+                        partial(_find, self.db.dialect, request), event=event
+                    )
+                except DatabaseUnreachable as error:
+                    raise DatabaseUnreachable(
+                        f"{error} The save may or may not have happened: look before repeating it.",
+                        maybe_applied=True,
+                    ) from error
+                if found is not None:
+                    return found
+        raise DatabaseUnreachable(
+            f"the connection was lost in each of {TRIES} attempts to save", maybe_applied=True
+        )
 
     async def _tip(
         self, request: Request, connection: HostConnection | None, event: Event, *, fresh: bool
@@ -199,11 +232,8 @@ class Saver:
 
     async def _explain(
         self, request: Request, connection: HostConnection | None, event: Event
-    ) -> bool:
-        """Why nothing was appended: raise what the caller must know, or make ready to try again.
-
-        True: it was appended after all, by an attempt whose answer was lost.
-        """
+    ) -> None:
+        """Why nothing was appended: raise what the caller must know, or make ready to try again."""
         log, expected = request.log, request.expected_parent
         self.cache.drop(log)
         head = await self._head(log, connection, event)
@@ -211,19 +241,17 @@ class Saver:
         if head is not None and head.deleted_at is not None:
             if knows_parent:
                 raise ThreadDeleted(log.thread_id)
-            return False
+            return
         if head is not None and head.is_expired(request.now):
             await self.db.write(
                 lambda: remove_log(self.db.dialect, log, lambda h: h.is_expired(request.now)),
                 connection=connection,
                 event=event,
             )
-            return False
+            return
         newest = None if head is None else head.head_id
         if expected is UNSET or newest == expected:
-            return False
-        if newest == request.checkpoint_id and event.details.get("repeated"):
-            return True
+            return
         raise Conflict(
             f"the newest checkpoint of thread {log.thread_id!r} is {newest!r}, not {expected!r}; "
             "nothing was written. Load it, apply the change to it and save again.",
@@ -235,6 +263,15 @@ class Saver:
         return await self.db.read(
             lambda: _look(self.db.dialect, log), connection=connection, event=event
         )
+
+
+def _find(d: Dialect, request: Request) -> Program[Position | None]:
+    values = request.log.binds() | {
+        "p_checkpoint_id": request.checkpoint_id,
+        "p_created_at": request.now,
+    }
+    rows = yield find_saved(d), values
+    return Position._make(rows[0]) if rows else None
 
 
 def _look(d: Dialect, log: Log) -> Program[Head | None]:

@@ -138,9 +138,12 @@ def apply_delta(base: Parts, payload: bytes, limit: int = MAX_STATE_BYTES) -> Pa
             middle = b"".join([old[: splice.prefix], middle, old[len(old) - splice.suffix :]])
         changed[key] = middle
     try:
-        return {key: changed[key] if key in changed else base[key] for key in recipe.keys}
+        parts = {key: changed[key] if key in changed else base[key] for key in recipe.keys}
     except KeyError as error:
         raise Corrupt("a stored delta does not fit its base") from error
+    if sum(map(len, parts.values())) > limit:
+        raise Corrupt(f"a stored delta would rebuild more than {limit:,} bytes")
+    return parts
 
 
 def cut(old: bytes, new: bytes) -> tuple[int, int]:
@@ -332,7 +335,7 @@ def _take_recipe(base: Parts, payload: bytes) -> tuple[_Recipe, int]:
         prefix, at = _take(payload, at)
         suffix, at = _take(payload, at)
         middle, at = _take(payload, at)
-        if position >= len(keys):
+        if position >= len(keys) or (splices and position <= splices[-1].position):
             raise Corrupt("a stored delta does not fit its base")
         splices.append(Splice(position, prefix, suffix, middle))
     return _Recipe(keys, splices), at

@@ -7,6 +7,7 @@ see the same words and agree about what matches.
 
 from __future__ import annotations
 
+import base64
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
@@ -72,12 +73,17 @@ def query_terms(query: str, limit: int = 32) -> list[list[str]]:
             if phrase:
                 terms[tuple(phrase)] = None
                 phrase = []
-            terms[(token.lower(),)] = None
+            terms[(_lowered(token),)] = None
         if phrase:
             terms[tuple(phrase)] = None
         if len(terms) >= limit:
             break
     return [list(term) for term in list(terms)[:limit]]
+
+
+def _lowered(token: str) -> str:
+    # Others are casefolded already, which for a few scripts is not what lower() does.
+    return token.lower() if token.isascii() else token
 
 
 def is_cjk(token: str) -> bool:
@@ -89,7 +95,7 @@ def snippet(text: str, terms: Iterable[list[str]], width: int = 24) -> str:
     """About *width* tokens of *text* round the first that belongs to one of *terms*."""
     wanted = {token for term in terms for token in term}
     words = text.split(" ")
-    hit = next((i for i, word in enumerate(words) if word.lower() in wanted), 0)
+    hit = next((i for i, word in enumerate(words) if _lowered(word) in wanted), 0)
     first = max(0, hit - width // 3)
     shown = words[first : first + width]
     out = ["…"] if first else []
@@ -112,17 +118,16 @@ def added_strings(state: Mapping[str, Any], new: Parts, parent: Parts | None) ->
         old = None if parent is None else parent.get(key)
         if old is encoded or old == encoded:
             continue
-        value = state[key]
-        offset = 0
-        if encoded[:1] == TAGGED:
-            value, offset = orjson.loads(encoded[1:]), 1
+        tagged = encoded[:1] == TAGGED
+        encoded = encoded.removeprefix(TAGGED)
+        value = orjson.loads(encoded) if tagged else state[key]
         if old is None:
-            yield from _strings(value)
-            continue
-        prefix, suffix = cut(old, encoded)
-        low, high = prefix, len(encoded) - suffix
-        if low < high:
-            yield from _descend(value, encoded, offset, len(encoded), low, high)
+            found: list[Any] = [value]
+        else:
+            low, high = _changed(old.removeprefix(TAGGED), encoded)
+            found = list(_descend(value, encoded, 0, len(encoded), low, high))
+        for part in found:
+            yield from _tagged_strings(part) if tagged else _strings(part)
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -146,22 +151,61 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    if type(value) is list:
-        for item in value:
-            yield from _leaves(item)
-    elif type(value) is dict:
-        for item in value.values():
-            yield from _leaves(item)
-    elif type(value) in (str, int, float):
-        yield str(value)
+    # Text from outside may nest deeper than Python recurses.
+    left = [value]
+    while left:
+        item = left.pop()
+        if type(item) is list:
+            left.extend(reversed(item))
+        elif type(item) is dict:
+            left.extend(reversed(item.values()))
+        elif type(item) in (str, int, float):
+            yield str(item)
+
+
+def _tagged_strings(tree: Any) -> Iterator[str]:
+    """`_strings` of a tree in the tagged form: bytes are no text, and texts can be tagged."""
+    if type(tree) is list:
+        for item in tree:
+            yield from _tagged_strings(item)
+    elif type(tree) is not dict:
+        yield from _strings(tree)
+    elif len(tree) == 1 and next(iter(tree))[:1] == "~":
+        ((tag, content),) = tree.items()
+        if tag == "~x":
+            yield from _strings(base64.b64decode(content).decode("utf-8", "replace"))
+        elif tag != "~b":
+            yield from _tagged_strings(content)
+    else:
+        for item in tree.values():
+            yield from _tagged_strings(item)
+
+
+def _changed(old: bytes, new: bytes) -> tuple[int, int]:
+    """The range of *new* that *old* has not; it takes in a word that was cut or grown at its edge,
+    as when "snowball" becomes "snow".
+    """
+    prefix, suffix = cut(old, new)
+    low, high = prefix, len(new) - suffix
+    if _in_word(new, low - 1) and _in_word(old, low):
+        low -= 1
+    if _in_word(new, high) and _in_word(old, len(old) - suffix - 1):
+        high += 1
+    return low, high
+
+
+def _in_word(text: bytes, at: int) -> bool:
+    return 0 <= at < len(text) and (text[at : at + 1].isalnum() or text[at] > 0x7F)
 
 
 def _descend(
     value: Any, encoded: bytes, start: int, end: int, low: int, high: int
-) -> Iterator[str]:
-    """The strings of *value*, encoded at ``[start, end)``, that touch ``[low, high)``."""
+) -> Iterator[Any]:
+    """The parts of *value*, encoded at ``[start, end)``, that touch ``[low, high)``."""
+    if low >= high:
+        return
     if low <= start and end <= high:
-        yield from _strings(value)
+        yield value
     elif type(value) is str:
         yield _string_part(encoded, max(start + 1, low), min(end - 1, high), start + 1, end - 1)
     elif type(value) in (list, dict):

@@ -18,8 +18,8 @@ import gc
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date, datetime
-from decimal import Decimal, InvalidOperation
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -46,6 +46,16 @@ _OPTIONS = (
 _PLAIN = frozenset({dict, list, str, int, float, bool, type(None)})
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _I64_MIN, _U64_MAX = -(2**63), 2**64 - 1
+
+# Whatever a tag's content can raise when it is not what was written.
+_UNREADABLE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 Fallback = Callable[[Any], Any]
 
@@ -93,10 +103,11 @@ def encode_rest(
     """The slow half: walk the values under *left* in Python and fill them into *parts*."""
     for key in left:
         path = pointer("", key)
-        tree = _tag(state[key], path, 0, fallback)
         try:
-            parts[key] = TAGGED + orjson.dumps(tree)
-        except TypeError as error:  # only nesting is left to refuse
+            parts[key] = TAGGED + orjson.dumps(_tag(state[key], path, 0, fallback))
+        except NotSerialisable:
+            raise
+        except (TypeError, RecursionError) as error:  # only nesting is left to refuse
             raise NotSerialisable(path, f"is nested over {MAX_DEPTH} levels deep") from error
     if (size := state_size(parts)) > MAX_STATE_BYTES:
         raise TooLarge("the state", size, MAX_STATE_BYTES)
@@ -129,7 +140,7 @@ def decode_value(encoded: bytes) -> Any:
         if encoded[:1] == TAGGED:
             return _untag(orjson.loads(encoded[1:]))
         return orjson.loads(encoded)
-    except (orjson.JSONDecodeError, KeyError, ValueError, TypeError, InvalidOperation) as error:
+    except _UNREADABLE as error:
         raise Corrupt(f"a stored value cannot be decoded ({type(error).__name__})") from error
 
 
@@ -176,7 +187,7 @@ def _tag(value: Any, path: str, depth: int, fallback: Fallback | None) -> Any:
     if kind is bytes:
         return {"~b": _b64(value)}
     if kind is datetime:
-        return {"~dt": value.isoformat()}
+        return {"~dt": _from_datetime(value)}
     if kind is date:
         return {"~d": value.isoformat()}
     if kind is UUID:
@@ -224,6 +235,26 @@ def _untag(tree: Any) -> Any:
     return {k: _untag(v) for k, v in tree.items()}
 
 
+def _from_datetime(value: datetime) -> Any:
+    """ISO 8601, or with what it cannot say: the second of two repeated hours, and an offset with a
+    fraction of a second.
+    """
+    offset = value.utcoffset()
+    fraction = offset is not None and offset.microseconds
+    if not value.fold and not fraction:
+        return value.isoformat()
+    microseconds = None if offset is None else offset // timedelta(microseconds=1)
+    return [value.replace(tzinfo=None).isoformat(), value.fold, microseconds]
+
+
+def _to_datetime(stored: Any) -> datetime:
+    if type(stored) is str:
+        return datetime.fromisoformat(stored)
+    text, fold, microseconds = stored
+    zone = None if microseconds is None else timezone(timedelta(microseconds=microseconds))
+    return datetime.fromisoformat(text).replace(fold=fold, tzinfo=zone)
+
+
 def _b64(value: bytes) -> str:
     return base64.b64encode(value).decode("ascii")
 
@@ -243,7 +274,7 @@ _UNTAG: dict[str, Callable[[Any], Any]] = {
     "~s": lambda c: set(map(_untag, c)),
     "~f": lambda c: frozenset(map(_untag, c)),
     "~b": _unb64,
-    "~dt": datetime.fromisoformat,
+    "~dt": _to_datetime,
     "~d": date.fromisoformat,
     "~u": lambda c: UUID(hex=c),
     "~c": Decimal,

@@ -183,16 +183,16 @@ class Database:
         connection: HostConnection | None = None,
         event: Event | None = None,
         single: bool = False,
-        repeatable: bool = False,
     ) -> T:
         """Run a writing *program* in one transaction, or in the host's.
 
-        *single*: it is one statement, so autocommit will do. *repeatable*: running it twice leaves
-        what running it once does, so it is repeated even when the connection was lost and nobody
-        knows whether it ran.
+        Repeated while that is safe: until COMMIT has been sent, or the statement, if *single* says
+        that it is one and autocommit will do. After that a lost connection is an error with
+        ``maybe_applied``.
         """
-        mode: Mode = "single" if single else "transaction"
-        return await self._core.run(program, mode, connection, event, repeatable=repeatable)
+        return await self._core.run(
+            program, "single" if single else "transaction", connection, event
+        )
 
     def on_commit(self, connection: HostConnection, action: Callable[[], None]) -> None:
         """Call *action* once the transaction of `transaction` that owns *connection* has committed.
@@ -268,8 +268,6 @@ class _Core:
         mode: Mode,
         connection: HostConnection | None,
         event: Event | None,
-        *,
-        repeatable: bool = False,
     ) -> T:
         def job(sync: Connection) -> T:
             return drive(sync, program(), self.translate, self._options, event)
@@ -278,7 +276,7 @@ class _Core:
             return await self._on_host(connection, job)
         if not self._is_ready or self._pid != os.getpid():
             await self.ready()
-        return await self._repeat(job, mode, repeatable or mode == "read", event)
+        return await self._repeat(job, mode, mode == "read")
 
     async def ready(self) -> None:
         """Once per process: check or migrate the schema, as ``migrate=`` says."""
@@ -344,17 +342,24 @@ class _Core:
         backend = self._embedded or self._served
         assert backend is not None
         actions: list[Callable[[], None]] = []
+        committing = False
         try:
             async with backend.transaction() as connection:
                 assert connection.sync_connection is not None
                 self._committed[connection.sync_connection] = actions
                 yield connection
+                committing = True
         except MemalchemyError:
             raise
         except Exception as error:
             ours = self.translate(error)
             if ours is error:
                 raise
+            if committing and isinstance(ours, DatabaseUnreachable):
+                ours = DatabaseUnreachable(
+                    f"{ours}; the transaction may or may not have been committed",
+                    maybe_applied=True,
+                )
             raise ours from error
         for action in actions:
             action()
@@ -389,7 +394,6 @@ class _Core:
         job: Callable[[Connection], T],
         mode: Mode,
         repeatable: bool,
-        event: Event | None = None,
     ) -> T:
         for attempt in range(1, ATTEMPTS + 1):
             committing: list[bool] = []
@@ -411,8 +415,6 @@ class _Core:
                         ),
                         maybe_applied=unknown and mode != "read",
                     ) from error.__cause__
-                if event is not None and unknown:
-                    event.details["repeated"] = True
             publish(Event("database.retry", details={"attempt": attempt}))
             await asyncio.sleep(random.uniform(0, 0.02 * 4**attempt))
         raise AssertionError("unreachable")

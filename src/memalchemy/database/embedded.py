@@ -81,6 +81,7 @@ class Embedded:
 
     def close(self) -> None:
         """Finish queued writes and close every connection."""
+        self._refuse_if_borrowed()
         self.writer.close()
         with self._lock:
             readers, self._readers = self._readers, None
@@ -123,9 +124,10 @@ class Embedded:
             )
             try:
                 prepare(connection, synchronous=self._synchronous, read_only=read_only)
-            except sqlite3.OperationalError as error:
+            except sqlite3.Error as error:
                 connection.close()
-                busy = (error.sqlite_errorcode & 0xFF) in (
+                code = getattr(error, "sqlite_errorcode", 0)
+                busy = (code & 0xFF) in (
                     sqlite3.SQLITE_BUSY,
                     sqlite3.SQLITE_LOCKED,
                 )

@@ -355,6 +355,16 @@ async def writers(db: Database, shared_url: str) -> AsyncIterator[list[Checkpoin
         ("branch", 1, 0, 0, "append"),
     ]
 )
+@example(  # 0 encodes anew, at other depths, what 1 has in its cache
+    sequence=[
+        *[("save", 0, 0, None, "append")] * 5,
+        ("branch", 1, 0, 4, "append"),
+        *[("save", 1, 0, None, "append")] * 3,
+        ("rewrite", 0, 0),
+        ("save", 1, 0, None, "append"),
+        ("save", 0, 0, None, "append"),
+    ]
+)
 @example(  # the parent is of the thread's former life, and a state that shrinks needs no base
     sequence=[
         ("save", 1, 0, None, "append"),

@@ -18,7 +18,7 @@ from memalchemy.contracts import UNSET, Retention, Unset
 from memalchemy.database import Database, HostConnection
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound, ThreadDeleted
-from memalchemy.events import Event
+from memalchemy.events import Event, publish
 from memalchemy.log import Head, Log, Position, append, new_epoch, read_head, remove_log, sweep
 from memalchemy.statements import Program
 
@@ -111,6 +111,7 @@ class Saver:
         it behind what others have built on it since, so look for it first: the id together with
         the time of this very request.
         """
+        log = request.log
         for _ in range(TRIES):
             try:
                 return await self.db.write(
@@ -122,6 +123,7 @@ class Saver:
             except DatabaseUnreachable as lost:
                 if not lost.maybe_applied or connection is not None:
                     raise
+                publish(Event("database.retry", log.tenant, log.thread_id, request.checkpoint_id))
                 try:
                     found = await self.db.read(
                         partial(_find, self.db.dialect, request), event=event

@@ -506,7 +506,29 @@ AND checkpoints.thread_id = :k_thread_id
 AND checkpoints.namespace = :k_namespace
 AND checkpoints.seq = :p_seq
 
--- log.appending.advance(based=True, expected=any)
+-- log.appending.advance(based=True, expected=any, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=coalesce(:p_expires_at, threads.expires_at)
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.epoch = :p_epoch
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.tenant = threads.tenant
+    AND checkpoints.thread_id = threads.thread_id
+    AND checkpoints.namespace = threads.namespace
+    AND checkpoints.checkpoint_id = :p_parent_id))
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
+INTO :ret_0, :ret_1, :ret_2, :ret_3
+
+-- log.appending.advance(based=True, expected=any, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
   head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
@@ -521,7 +543,30 @@ AND threads.epoch = :p_epoch
 RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
 INTO :ret_0, :ret_1, :ret_2, :ret_3
 
--- log.appending.advance(based=True, expected=head)
+-- log.appending.advance(based=True, expected=head, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=coalesce(:p_expires_at, threads.expires_at)
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id = :p_expected
+AND threads.epoch = :p_epoch
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.tenant = threads.tenant
+    AND checkpoints.thread_id = threads.thread_id
+    AND checkpoints.namespace = threads.namespace
+    AND checkpoints.checkpoint_id = :p_parent_id))
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
+INTO :ret_0, :ret_1, :ret_2, :ret_3
+
+-- log.appending.advance(based=True, expected=head, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
   head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
@@ -537,7 +582,30 @@ AND threads.epoch = :p_epoch
 RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
 INTO :ret_0, :ret_1, :ret_2, :ret_3
 
--- log.appending.advance(based=True, expected=none)
+-- log.appending.advance(based=True, expected=none, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=coalesce(:p_expires_at, threads.expires_at)
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NULL
+AND threads.epoch = :p_epoch
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.tenant = threads.tenant
+    AND checkpoints.thread_id = threads.thread_id
+    AND checkpoints.namespace = threads.namespace
+    AND checkpoints.checkpoint_id = :p_parent_id))
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
+INTO :ret_0, :ret_1, :ret_2, :ret_3
+
+-- log.appending.advance(based=True, expected=none, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
   head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
@@ -553,7 +621,28 @@ AND threads.epoch = :p_epoch
 RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
 INTO :ret_0, :ret_1, :ret_2, :ret_3
 
--- log.appending.advance(based=False, expected=any)
+-- log.appending.advance(based=False, expected=any, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=coalesce(:p_expires_at, threads.expires_at)
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.tenant = threads.tenant
+    AND checkpoints.thread_id = threads.thread_id
+    AND checkpoints.namespace = threads.namespace
+    AND checkpoints.checkpoint_id = :p_parent_id))
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
+INTO :ret_0, :ret_1, :ret_2, :ret_3
+
+-- log.appending.advance(based=False, expected=any, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
   head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
@@ -567,7 +656,29 @@ AND (threads.expires_at IS NULL
 RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
 INTO :ret_0, :ret_1, :ret_2, :ret_3
 
--- log.appending.advance(based=False, expected=head)
+-- log.appending.advance(based=False, expected=head, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=coalesce(:p_expires_at, threads.expires_at)
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id = :p_expected
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.tenant = threads.tenant
+    AND checkpoints.thread_id = threads.thread_id
+    AND checkpoints.namespace = threads.namespace
+    AND checkpoints.checkpoint_id = :p_parent_id))
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
+INTO :ret_0, :ret_1, :ret_2, :ret_3
+
+-- log.appending.advance(based=False, expected=head, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
   head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
@@ -582,7 +693,29 @@ AND threads.head_id = :p_expected
 RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
 INTO :ret_0, :ret_1, :ret_2, :ret_3
 
--- log.appending.advance(based=False, expected=none)
+-- log.appending.advance(based=False, expected=none, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=coalesce(:p_expires_at, threads.expires_at)
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NULL
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.tenant = threads.tenant
+    AND checkpoints.thread_id = threads.thread_id
+    AND checkpoints.namespace = threads.namespace
+    AND checkpoints.checkpoint_id = :p_parent_id))
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
+INTO :ret_0, :ret_1, :ret_2, :ret_3
+
+-- log.appending.advance(based=False, expected=none, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
   head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,

@@ -512,7 +512,28 @@ AND checkpoints.thread_id = $3::VARCHAR
 AND checkpoints.namespace = $4::VARCHAR
 AND checkpoints.seq = $5::BIGINT
 
--- log.appending.advance(based=True, expected=any)
+-- log.appending.advance(based=True, expected=any, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
+  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+WHERE threads.tenant = $6::VARCHAR
+AND threads.thread_id = $7::VARCHAR
+AND threads.namespace = $8::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.epoch = $9::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.tenant = threads.tenant
+    AND checkpoints.thread_id = threads.thread_id
+    AND checkpoints.namespace = threads.namespace
+    AND checkpoints.checkpoint_id = $10::VARCHAR))
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+
+-- log.appending.advance(based=True, expected=any, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
   head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
@@ -526,7 +547,29 @@ AND (threads.expires_at IS NULL
 AND threads.epoch = $9::BIGINT
 RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
 
--- log.appending.advance(based=True, expected=head)
+-- log.appending.advance(based=True, expected=head, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
+  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+WHERE threads.tenant = $6::VARCHAR
+AND threads.thread_id = $7::VARCHAR
+AND threads.namespace = $8::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id = $9::VARCHAR
+AND threads.epoch = $10::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.tenant = threads.tenant
+    AND checkpoints.thread_id = threads.thread_id
+    AND checkpoints.namespace = threads.namespace
+    AND checkpoints.checkpoint_id = $11::VARCHAR))
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+
+-- log.appending.advance(based=True, expected=head, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
   head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
@@ -541,7 +584,29 @@ AND threads.head_id = $9::VARCHAR
 AND threads.epoch = $10::BIGINT
 RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
 
--- log.appending.advance(based=True, expected=none)
+-- log.appending.advance(based=True, expected=none, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
+  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+WHERE threads.tenant = $6::VARCHAR
+AND threads.thread_id = $7::VARCHAR
+AND threads.namespace = $8::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NULL
+AND threads.epoch = $9::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.tenant = threads.tenant
+    AND checkpoints.thread_id = threads.thread_id
+    AND checkpoints.namespace = threads.namespace
+    AND checkpoints.checkpoint_id = $10::VARCHAR))
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+
+-- log.appending.advance(based=True, expected=none, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
   head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
@@ -556,7 +621,27 @@ AND threads.head_id IS NULL
 AND threads.epoch = $9::BIGINT
 RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
 
--- log.appending.advance(based=False, expected=any)
+-- log.appending.advance(based=False, expected=any, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
+  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+WHERE threads.tenant = $6::VARCHAR
+AND threads.thread_id = $7::VARCHAR
+AND threads.namespace = $8::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.tenant = threads.tenant
+    AND checkpoints.thread_id = threads.thread_id
+    AND checkpoints.namespace = threads.namespace
+    AND checkpoints.checkpoint_id = $9::VARCHAR))
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+
+-- log.appending.advance(based=False, expected=any, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
   head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
@@ -569,7 +654,28 @@ AND (threads.expires_at IS NULL
   OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
 
--- log.appending.advance(based=False, expected=head)
+-- log.appending.advance(based=False, expected=head, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
+  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+WHERE threads.tenant = $6::VARCHAR
+AND threads.thread_id = $7::VARCHAR
+AND threads.namespace = $8::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id = $9::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.tenant = threads.tenant
+    AND checkpoints.thread_id = threads.thread_id
+    AND checkpoints.namespace = threads.namespace
+    AND checkpoints.checkpoint_id = $10::VARCHAR))
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+
+-- log.appending.advance(based=False, expected=head, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
   head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
@@ -583,7 +689,28 @@ AND (threads.expires_at IS NULL
 AND threads.head_id = $9::VARCHAR
 RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
 
--- log.appending.advance(based=False, expected=none)
+-- log.appending.advance(based=False, expected=none, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
+  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+WHERE threads.tenant = $6::VARCHAR
+AND threads.thread_id = $7::VARCHAR
+AND threads.namespace = $8::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NULL
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.tenant = threads.tenant
+    AND checkpoints.thread_id = threads.thread_id
+    AND checkpoints.namespace = threads.namespace
+    AND checkpoints.checkpoint_id = $9::VARCHAR))
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+
+-- log.appending.advance(based=False, expected=none, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
   head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
@@ -673,7 +800,117 @@ VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::VARCHAR, $6::VARC
     $15::VARCHAR, $16::SMALLINT, $17::VARCHAR, $18::TIMESTAMP WITH TIME ZONE,
     $19::TIMESTAMP WITH TIME ZONE, $20::BYTEA)
 
--- log.appending.save(first=advance, expected=any, retain=True)
+-- log.appending.save(first=advance, expected=any, parent=True, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.tenant = threads.tenant
+      AND checkpoints.thread_id = threads.thread_id
+      AND checkpoints.namespace = threads.namespace
+      AND checkpoints.checkpoint_id = $25::VARCHAR))
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
+    $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($25::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($25::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT, stored_size = $28::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $29::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.checkpoint_id != $22::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.tenant = $1::VARCHAR
+    AND newest.thread_id = $2::VARCHAR
+    AND newest.namespace = $3::VARCHAR
+    AND newest.checkpoint_id != $22::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $30::INTEGER
+    OFFSET $31)
+  AND checkpoints.seq % $32::BIGINT != $33::BIGINT
+  AND checkpoints.created_at < $34::TIMESTAMP WITH TIME ZONE
+  AND (EXISTS (
+      SELECT head.seq
+      FROM head)))
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=advance, expected=any, parent=True, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.tenant = threads.tenant
+      AND checkpoints.thread_id = threads.thread_id
+      AND checkpoints.namespace = threads.namespace
+      AND checkpoints.checkpoint_id = $25::VARCHAR))
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
+    $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($25::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($25::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT, stored_size = $28::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $29::TIMESTAMP WITH TIME ZONE)
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=advance, expected=any, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
@@ -731,7 +968,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
--- log.appending.save(first=advance, expected=any, retain=False)
+-- log.appending.save(first=advance, expected=any, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
@@ -769,7 +1006,119 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
--- log.appending.save(first=advance, expected=head, retain=True)
+-- log.appending.save(first=advance, expected=head, parent=True, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $25::VARCHAR
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.tenant = threads.tenant
+      AND checkpoints.thread_id = threads.thread_id
+      AND checkpoints.namespace = threads.namespace
+      AND checkpoints.checkpoint_id = $26::VARCHAR))
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
+    $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($26::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($26::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT, stored_size = $29::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $30::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.checkpoint_id != $22::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.tenant = $1::VARCHAR
+    AND newest.thread_id = $2::VARCHAR
+    AND newest.namespace = $3::VARCHAR
+    AND newest.checkpoint_id != $22::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $31::INTEGER
+    OFFSET $32)
+  AND checkpoints.seq % $33::BIGINT != $34::BIGINT
+  AND checkpoints.created_at < $35::TIMESTAMP WITH TIME ZONE
+  AND (EXISTS (
+      SELECT head.seq
+      FROM head)))
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=advance, expected=head, parent=True, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $25::VARCHAR
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.tenant = threads.tenant
+      AND checkpoints.thread_id = threads.thread_id
+      AND checkpoints.namespace = threads.namespace
+      AND checkpoints.checkpoint_id = $26::VARCHAR))
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
+    $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($26::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($26::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT, stored_size = $29::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $30::TIMESTAMP WITH TIME ZONE)
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=advance, expected=head, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
@@ -828,7 +1177,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
--- log.appending.save(first=advance, expected=head, retain=False)
+-- log.appending.save(first=advance, expected=head, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
@@ -867,7 +1216,119 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
--- log.appending.save(first=advance, expected=none, retain=True)
+-- log.appending.save(first=advance, expected=none, parent=True, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.tenant = threads.tenant
+      AND checkpoints.thread_id = threads.thread_id
+      AND checkpoints.namespace = threads.namespace
+      AND checkpoints.checkpoint_id = $25::VARCHAR))
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
+    $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($25::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($25::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT, stored_size = $28::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $29::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.checkpoint_id != $22::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.tenant = $1::VARCHAR
+    AND newest.thread_id = $2::VARCHAR
+    AND newest.namespace = $3::VARCHAR
+    AND newest.checkpoint_id != $22::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $30::INTEGER
+    OFFSET $31)
+  AND checkpoints.seq % $32::BIGINT != $33::BIGINT
+  AND checkpoints.created_at < $34::TIMESTAMP WITH TIME ZONE
+  AND (EXISTS (
+      SELECT head.seq
+      FROM head)))
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=advance, expected=none, parent=True, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.tenant = threads.tenant
+      AND checkpoints.thread_id = threads.thread_id
+      AND checkpoints.namespace = threads.namespace
+      AND checkpoints.checkpoint_id = $25::VARCHAR))
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
+    $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($25::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($25::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT, stored_size = $28::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $29::TIMESTAMP WITH TIME ZONE)
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=advance, expected=none, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
@@ -926,7 +1387,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
--- log.appending.save(first=advance, expected=none, retain=False)
+-- log.appending.save(first=advance, expected=none, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
@@ -965,7 +1426,119 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
--- log.appending.save(first=based, expected=any, retain=True)
+-- log.appending.save(first=based, expected=any, parent=True, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.epoch = $25::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.tenant = threads.tenant
+      AND checkpoints.thread_id = threads.thread_id
+      AND checkpoints.namespace = threads.namespace
+      AND checkpoints.checkpoint_id = $26::VARCHAR))
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
+    $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($26::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($26::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT, stored_size = $29::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $30::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.checkpoint_id != $22::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.tenant = $1::VARCHAR
+    AND newest.thread_id = $2::VARCHAR
+    AND newest.namespace = $3::VARCHAR
+    AND newest.checkpoint_id != $22::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $31::INTEGER
+    OFFSET $32)
+  AND checkpoints.seq % $33::BIGINT != $34::BIGINT
+  AND checkpoints.created_at < $35::TIMESTAMP WITH TIME ZONE
+  AND (EXISTS (
+      SELECT head.seq
+      FROM head)))
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=based, expected=any, parent=True, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.epoch = $25::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.tenant = threads.tenant
+      AND checkpoints.thread_id = threads.thread_id
+      AND checkpoints.namespace = threads.namespace
+      AND checkpoints.checkpoint_id = $26::VARCHAR))
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
+    $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($26::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($26::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT, stored_size = $29::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $30::TIMESTAMP WITH TIME ZONE)
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=based, expected=any, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
@@ -1024,7 +1597,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
--- log.appending.save(first=based, expected=any, retain=False)
+-- log.appending.save(first=based, expected=any, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
@@ -1063,7 +1636,121 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
--- log.appending.save(first=based, expected=head, retain=True)
+-- log.appending.save(first=based, expected=head, parent=True, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $25::VARCHAR
+  AND threads.epoch = $26::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.tenant = threads.tenant
+      AND checkpoints.thread_id = threads.thread_id
+      AND checkpoints.namespace = threads.namespace
+      AND checkpoints.checkpoint_id = $27::VARCHAR))
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
+    $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($27::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($27::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT, stored_size = $30::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $31::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.checkpoint_id != $22::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.tenant = $1::VARCHAR
+    AND newest.thread_id = $2::VARCHAR
+    AND newest.namespace = $3::VARCHAR
+    AND newest.checkpoint_id != $22::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $32::INTEGER
+    OFFSET $33)
+  AND checkpoints.seq % $34::BIGINT != $35::BIGINT
+  AND checkpoints.created_at < $36::TIMESTAMP WITH TIME ZONE
+  AND (EXISTS (
+      SELECT head.seq
+      FROM head)))
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=based, expected=head, parent=True, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $25::VARCHAR
+  AND threads.epoch = $26::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.tenant = threads.tenant
+      AND checkpoints.thread_id = threads.thread_id
+      AND checkpoints.namespace = threads.namespace
+      AND checkpoints.checkpoint_id = $27::VARCHAR))
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
+    $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($27::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($27::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT, stored_size = $30::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $31::TIMESTAMP WITH TIME ZONE)
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=based, expected=head, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
@@ -1123,7 +1810,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
--- log.appending.save(first=based, expected=head, retain=False)
+-- log.appending.save(first=based, expected=head, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
@@ -1163,7 +1850,121 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
--- log.appending.save(first=based, expected=none, retain=True)
+-- log.appending.save(first=based, expected=none, parent=True, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND threads.epoch = $25::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.tenant = threads.tenant
+      AND checkpoints.thread_id = threads.thread_id
+      AND checkpoints.namespace = threads.namespace
+      AND checkpoints.checkpoint_id = $26::VARCHAR))
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
+    $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($26::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($26::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT, stored_size = $29::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $30::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.checkpoint_id != $22::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.tenant = $1::VARCHAR
+    AND newest.thread_id = $2::VARCHAR
+    AND newest.namespace = $3::VARCHAR
+    AND newest.checkpoint_id != $22::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $31::INTEGER
+    OFFSET $32)
+  AND checkpoints.seq % $33::BIGINT != $34::BIGINT
+  AND checkpoints.created_at < $35::TIMESTAMP WITH TIME ZONE
+  AND (EXISTS (
+      SELECT head.seq
+      FROM head)))
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=based, expected=none, parent=True, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND threads.epoch = $25::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.tenant = threads.tenant
+      AND checkpoints.thread_id = threads.thread_id
+      AND checkpoints.namespace = threads.namespace
+      AND checkpoints.checkpoint_id = $26::VARCHAR))
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
+    $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($26::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($26::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT, stored_size = $29::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $30::TIMESTAMP WITH TIME ZONE)
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=based, expected=none, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
@@ -1223,7 +2024,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
--- log.appending.save(first=based, expected=none, retain=False)
+-- log.appending.save(first=based, expected=none, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
@@ -1263,7 +2064,7 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
--- log.appending.save(first=begin, expected=any, retain=True)
+-- log.appending.save(first=begin, expected=any, parent=False, retain=True)
 WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id,
       meta, created_at, updated_at, expires_at)
   VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, $22::BIGINT, $23::VARCHAR,
@@ -1326,7 +2127,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
--- log.appending.save(first=begin, expected=any, retain=False)
+-- log.appending.save(first=begin, expected=any, parent=False, retain=False)
 WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id,
       meta, created_at, updated_at, expires_at)
   VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, $22::BIGINT, $23::VARCHAR,
@@ -1369,7 +2170,7 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
--- log.appending.save(first=begin, expected=none, retain=True)
+-- log.appending.save(first=begin, expected=none, parent=False, retain=True)
 WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id,
       meta, created_at, updated_at, expires_at)
   VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, $22::BIGINT, $23::VARCHAR,
@@ -1433,7 +2234,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
--- log.appending.save(first=begin, expected=none, retain=False)
+-- log.appending.save(first=begin, expected=none, parent=False, retain=False)
 WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id,
       meta, created_at, updated_at, expires_at)
   VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, $22::BIGINT, $23::VARCHAR,

@@ -624,7 +624,27 @@ AND checkpoints.thread_id = ?
 AND checkpoints.namespace = ?
 AND checkpoints.seq = ?
 
--- log.appending.advance(based=True, expected=any)
+-- log.appending.advance(based=True, expected=any, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
+  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.epoch = ?
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.tenant = threads.tenant
+    AND checkpoints.thread_id = threads.thread_id
+    AND checkpoints.namespace = threads.namespace
+    AND checkpoints.checkpoint_id = ?))
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+
+-- log.appending.advance(based=True, expected=any, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
   previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
@@ -637,7 +657,28 @@ AND (threads.expires_at IS NULL
 AND threads.epoch = ?
 RETURNING next_seq - 1 AS seq, version, epoch, previous_id
 
--- log.appending.advance(based=True, expected=head)
+-- log.appending.advance(based=True, expected=head, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
+  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id = ?
+AND threads.epoch = ?
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.tenant = threads.tenant
+    AND checkpoints.thread_id = threads.thread_id
+    AND checkpoints.namespace = threads.namespace
+    AND checkpoints.checkpoint_id = ?))
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+
+-- log.appending.advance(based=True, expected=head, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
   previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
@@ -651,7 +692,28 @@ AND threads.head_id = ?
 AND threads.epoch = ?
 RETURNING next_seq - 1 AS seq, version, epoch, previous_id
 
--- log.appending.advance(based=True, expected=none)
+-- log.appending.advance(based=True, expected=none, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
+  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NULL
+AND threads.epoch = ?
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.tenant = threads.tenant
+    AND checkpoints.thread_id = threads.thread_id
+    AND checkpoints.namespace = threads.namespace
+    AND checkpoints.checkpoint_id = ?))
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+
+-- log.appending.advance(based=True, expected=none, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
   previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
@@ -665,7 +727,26 @@ AND threads.head_id IS NULL
 AND threads.epoch = ?
 RETURNING next_seq - 1 AS seq, version, epoch, previous_id
 
--- log.appending.advance(based=False, expected=any)
+-- log.appending.advance(based=False, expected=any, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
+  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.tenant = threads.tenant
+    AND checkpoints.thread_id = threads.thread_id
+    AND checkpoints.namespace = threads.namespace
+    AND checkpoints.checkpoint_id = ?))
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+
+-- log.appending.advance(based=False, expected=any, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
   previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
@@ -677,7 +758,27 @@ AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
 RETURNING next_seq - 1 AS seq, version, epoch, previous_id
 
--- log.appending.advance(based=False, expected=head)
+-- log.appending.advance(based=False, expected=head, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
+  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id = ?
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.tenant = threads.tenant
+    AND checkpoints.thread_id = threads.thread_id
+    AND checkpoints.namespace = threads.namespace
+    AND checkpoints.checkpoint_id = ?))
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+
+-- log.appending.advance(based=False, expected=head, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
   previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
@@ -690,7 +791,27 @@ AND (threads.expires_at IS NULL
 AND threads.head_id = ?
 RETURNING next_seq - 1 AS seq, version, epoch, previous_id
 
--- log.appending.advance(based=False, expected=none)
+-- log.appending.advance(based=False, expected=none, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
+  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NULL
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.tenant = threads.tenant
+    AND checkpoints.thread_id = threads.thread_id
+    AND checkpoints.namespace = threads.namespace
+    AND checkpoints.checkpoint_id = ?))
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+
+-- log.appending.advance(based=False, expected=none, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
   previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)

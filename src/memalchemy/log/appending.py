@@ -37,6 +37,7 @@ from memalchemy.log.tables import (
     binds,
     live,
     of_log,
+    same_log,
     unexpired,
 )
 from memalchemy.statements import Program, statement
@@ -68,10 +69,15 @@ _RETURNED = (
 )
 
 
-def _advance(based: bool, expected: str) -> ReturningUpdate[Any]:
+def _advance(based: bool, expected: str, parent: bool) -> ReturningUpdate[Any]:
     conditions = [of_log(THREADS), live(), *_as_expected(expected)]
     if based:
         conditions.append(THREADS.c.epoch == bindparam("p_epoch"))
+    if parent:
+        named = CHECKPOINTS.c.checkpoint_id == bindparam("p_parent_id")
+        conditions.append(
+            select(literal_column("1")).where(same_log(CHECKPOINTS, THREADS), named).exists()
+        )
     return (
         update(THREADS)
         .where(*conditions)
@@ -130,10 +136,10 @@ def _begin(d: Dialect, expected: str) -> Any:
     )
 
 
-@statement(based=(True, False), expected=EXPECTED)
-def advance(d: Dialect, based: bool, expected: str) -> Executable:
+@statement(based=(True, False), expected=EXPECTED, parent=(True, False))
+def advance(d: Dialect, based: bool, expected: str, parent: bool) -> Executable:
     """Allot the next position of a log that is there; no row if it is not as expected."""
-    return _advance(based, expected)
+    return _advance(based, expected, parent)
 
 
 @statement(expected=("any", "none"))
@@ -264,13 +270,19 @@ def forget_names(d: Dialect) -> Executable:
     return delete(CHECKPOINTS).where(beyond_retention())
 
 
-@statement(first=("advance", "based", "begin"), expected=EXPECTED, retain=(True, False))
-def save(d: Dialect, first: str, expected: str, retain: bool) -> Executable | None:
+@statement(
+    first=("advance", "based", "begin"),
+    expected=EXPECTED,
+    parent=(True, False),
+    retain=(True, False),
+)
+def save(d: Dialect, first: str, expected: str, parent: bool, retain: bool) -> Executable | None:
     """A whole save in one statement: allot, insert the row, name it, and keep retention."""
-    if not d.single_statement_save or (first == "begin" and expected == "head"):
+    if not d.single_statement_save or (first == "begin" and (expected == "head" or parent)):
         return None
-    head = _begin(d, expected) if first == "begin" else _advance(first == "based", expected)
-    head = head.cte("head")
+    head = (
+        _begin(d, expected) if first == "begin" else _advance(first == "based", expected, parent)
+    ).cte("head")
 
     def from_head(values: Mapping[str, Any]) -> Select[Any]:
         return select(*(value.label(name) for name, value in values.items())).select_from(head)
@@ -300,15 +312,20 @@ def append(
     d: Dialect, values: Mapping[str, Any], *, first: str, expected: str, retain: bool
 ) -> Program[Position | None]:
     """Save a checkpoint. *first*: ``begin`` makes the log if need be, ``advance`` wants it there,
-    ``based`` also wants its epoch unchanged. ``None``: it is not as wanted, nothing was changed.
+    ``based`` also wants its epoch unchanged; a parent that is named must be there.
+
+    Returns ``None`` if the log is not as wanted; nothing was changed then.
     """
+    parent = values["p_parent_id"] is not None
     if d.single_statement_save:
-        rows = yield save(d, first=first, expected=expected, retain=retain), values
+        variant = {"first": first, "expected": expected, "parent": parent, "retain": retain}
+        rows = yield save(d, **variant), values
         return Position._make(rows[0]) if rows else None
     if first == "begin":
         rows = yield from _begin_program(d, values, expected)
     else:
-        rows = yield advance(d, based=first == "based", expected=expected), values
+        based = first == "based"
+        rows = yield advance(d, based=based, expected=expected, parent=parent), values
     if not rows:
         return None
     position = Position._make(rows[0])

@@ -20,7 +20,7 @@ async def test_the_examples_of_a_page_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": page.stem}
-    for block in BLOCK.findall(page.read_text()):
+    for block in BLOCK.findall(page.read_text()):  # noqa: ASYNC240 - nobody else waits
         code = compile(
             block, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
         )

@@ -44,25 +44,47 @@ def search_checkpoints(d: Dialect) -> Executable:
         .group_by(*key)
         .cte("ranked")
     )
-    score = cast(ranked.c.bits, Float) / cast(asked, Float)
-    return (
-        select(
-            CHECKPOINTS.c.thread_id,
-            CHECKPOINTS.c.checkpoint_id,
-            CHECKPOINTS.c.parent_id,
-            CHECKPOINTS.c.seq,
-            CHECKPOINTS.c.meta,
-            CHECKPOINTS.c.created_at,
-            CHECKPOINTS.c.raw_size,
-            CHECKPOINTS.c.stored_size,
-            score.label("score"),
-            DELTAS.c.search_text,
+    named = [
+        CHECKPOINTS.c[name]
+        for name in (
+            "tenant",
+            "thread_id",
+            "namespace",
+            "checkpoint_id",
+            "parent_id",
+            "seq",
+            "meta",
+            "created_at",
+            "raw_size",
+            "stored_size",
         )
+    ]
+    # The texts of the best few only: each is a row of its own to fetch.
+    best = (
+        select(*named, ranked.c.bits)
         .select_from(ranked)
         .join(CHECKPOINTS, and_(same_log(CHECKPOINTS, ranked), CHECKPOINTS.c.seq == ranked.c.seq))
-        .join(DELTAS, and_(same_log(DELTAS, ranked), DELTAS.c.seq == ranked.c.seq))
         .join(THREADS, same_log(THREADS, ranked))
         .where(live())
         .order_by(ranked.c.bits.desc(), CHECKPOINTS.c.created_at.desc(), CHECKPOINTS.c.seq.desc())
         .limit(bindparam("p_limit"))
+        .subquery("best")
+    )
+    score = cast(best.c.bits, Float) / cast(asked, Float)
+    return (
+        select(
+            best.c.thread_id,
+            best.c.checkpoint_id,
+            best.c.parent_id,
+            best.c.seq,
+            best.c.meta,
+            best.c.created_at,
+            best.c.raw_size,
+            best.c.stored_size,
+            score.label("score"),
+            DELTAS.c.search_text,
+        )
+        .select_from(best)
+        .join(DELTAS, and_(same_log(DELTAS, best), DELTAS.c.seq == best.c.seq))
+        .order_by(best.c.bits.desc(), best.c.created_at.desc(), best.c.seq.desc())
     )

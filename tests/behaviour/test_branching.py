@@ -133,3 +133,15 @@ async def test_of_many_copies_into_one_thread_one_succeeds(checkpointer: Checkpo
     assert sum(isinstance(result, Conflict) for result in results) == 3
     winner = "abcd"[results.index(True)]
     assert await checkpointer.load("target") == {"source": winner}
+
+
+async def test_a_thread_whose_checkpoints_are_all_deleted_is_empty(
+    checkpointer: Checkpointer,
+) -> None:
+    await checkpointer.save({"n": 1}, "emptied", "only")
+    await checkpointer.delete("emptied", "only")
+    await checkpointer.save({"n": 2}, "source")
+
+    assert await checkpointer.copy_thread("emptied", "copy") is False
+    assert await checkpointer.copy_thread("source", "emptied") is True
+    assert await checkpointer.load("emptied") == {"n": 2}

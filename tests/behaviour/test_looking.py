@@ -295,3 +295,11 @@ async def test_listing_reads_what_another_process_wrote(
         await Checkpointer(other).save({}, "thread", "theirs")
 
     assert await checkpointer.list_checkpoints("thread") == ["theirs", "mine"]
+
+
+@pytest.mark.parametrize("start", ["\x00", "\x1a", "\ud800", "\U0010ffff", "\ud7ff", "", "é"])
+async def test_a_glob_may_start_with_any_character(checkpointer: Checkpointer, start: str) -> None:
+    await checkpointer.save({}, start + "a")
+    await checkpointer.save({}, "zzz")
+
+    assert await checkpointer.list_threads(pattern=start + "a*") == [start + "a"]

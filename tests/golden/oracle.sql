@@ -285,11 +285,11 @@ WITH chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, codec, check
   AND checkpoints.thread_id = :k_thread_id
   AND checkpoints.namespace = :k_namespace
   AND checkpoints.seq = (
-    SELECT max(newest.seq) AS max_1
-    FROM checkpoints newest
-    WHERE newest.tenant = :k_tenant
-    AND newest.thread_id = :k_thread_id
-    AND newest.namespace = :k_namespace)
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints wanted
+    WHERE wanted.tenant = :k_tenant
+    AND wanted.thread_id = :k_thread_id
+    AND wanted.namespace = :k_namespace)
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > :p_now)
@@ -324,7 +324,13 @@ WITH chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, codec, check
   WHERE checkpoints.tenant = :k_tenant
   AND checkpoints.thread_id = :k_thread_id
   AND checkpoints.namespace = :k_namespace
-  AND checkpoints.checkpoint_id = :p_checkpoint_id
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints wanted
+    WHERE wanted.tenant = :k_tenant
+    AND wanted.thread_id = :k_thread_id
+    AND wanted.namespace = :k_namespace
+    AND wanted.checkpoint_id = :p_checkpoint_id)
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > :p_now)
@@ -859,6 +865,14 @@ AND deltas.thread_id = :k_thread_id
 AND deltas.namespace = :k_namespace
 AND deltas.seq <= :p_until
 
+-- log.copying.holds_anything()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+FETCH FIRST 1 ROWS ONLY
+
 -- log.removing.bury()
 UPDATE threads
 SET version=(threads.version + :version_1), epoch=(threads.epoch + :epoch_1), head_id=NULL,
@@ -1044,25 +1058,31 @@ ranked AS (
   FROM hits
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  CAST(ranked.bits AS FLOAT) / CAST((
+SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
+  best.raw_size, best.stored_size, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), :coalesce_1) + :param_1 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score, deltas.search_text
-FROM ranked
-JOIN checkpoints ON checkpoints.tenant = ranked.tenant
-AND checkpoints.thread_id = ranked.thread_id
-AND checkpoints.namespace = ranked.namespace
-AND checkpoints.seq = ranked.seq
-JOIN deltas ON deltas.tenant = ranked.tenant
-AND deltas.thread_id = ranked.thread_id
-AND deltas.namespace = ranked.namespace
-AND deltas.seq = ranked.seq
-JOIN threads ON threads.tenant = ranked.tenant
-AND threads.thread_id = ranked.thread_id
-AND threads.namespace = ranked.namespace
-WHERE threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.seq DESC
-FETCH FIRST :p_limit ROWS ONLY
+FROM (
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,
+    checkpoints.parent_id AS parent_id, checkpoints.seq AS seq, checkpoints.meta AS meta,
+    checkpoints.created_at AS created_at, checkpoints.raw_size AS raw_size,
+    checkpoints.stored_size AS stored_size, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.tenant = ranked.tenant
+  AND checkpoints.thread_id = ranked.thread_id
+  AND checkpoints.namespace = ranked.namespace
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.seq DESC
+  FETCH FIRST :p_limit ROWS ONLY) best
+JOIN deltas ON deltas.tenant = best.tenant
+AND deltas.thread_id = best.thread_id
+AND deltas.namespace = best.namespace
+AND deltas.seq = best.seq
+ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC

@@ -288,11 +288,11 @@ WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, co
   AND checkpoints.thread_id = $2::VARCHAR
   AND checkpoints.namespace = $3::VARCHAR
   AND checkpoints.seq = (
-    SELECT max(newest.seq) AS max_1
-    FROM checkpoints AS newest
-    WHERE newest.tenant = $1::VARCHAR
-    AND newest.thread_id = $2::VARCHAR
-    AND newest.namespace = $3::VARCHAR)
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints AS wanted
+    WHERE wanted.tenant = $1::VARCHAR
+    AND wanted.thread_id = $2::VARCHAR
+    AND wanted.namespace = $3::VARCHAR)
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
@@ -328,7 +328,13 @@ WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, co
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
   AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id = $4::VARCHAR
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.tenant = $1::VARCHAR
+    AND wanted.thread_id = $2::VARCHAR
+    AND wanted.namespace = $3::VARCHAR
+    AND wanted.checkpoint_id = $4::VARCHAR)
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
@@ -2322,6 +2328,14 @@ AND deltas.thread_id = $3::VARCHAR
 AND deltas.namespace = $4::VARCHAR
 AND deltas.seq <= $5::BIGINT
 
+-- log.copying.holds_anything()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+LIMIT $4::INTEGER
+
 -- log.removing.bury()
 UPDATE threads
 SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT), head_id=NULL,
@@ -2504,25 +2518,31 @@ ranked AS (
   FROM hits
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  CAST(ranked.bits AS FLOAT) / CAST(CAST((
+SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
+  best.raw_size, best.stored_size, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), $1::INTEGER) + $2::INTEGER * ($3 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score, deltas.search_text
-FROM ranked
-JOIN checkpoints ON checkpoints.tenant = ranked.tenant
-AND checkpoints.thread_id = ranked.thread_id
-AND checkpoints.namespace = ranked.namespace
-AND checkpoints.seq = ranked.seq
-JOIN deltas ON deltas.tenant = ranked.tenant
-AND deltas.thread_id = ranked.thread_id
-AND deltas.namespace = ranked.namespace
-AND deltas.seq = ranked.seq
-JOIN threads ON threads.tenant = ranked.tenant
-AND threads.thread_id = ranked.thread_id
-AND threads.namespace = ranked.namespace
-WHERE threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $48::TIMESTAMP WITH TIME ZONE)
-ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT $49
+FROM (
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,
+    checkpoints.parent_id AS parent_id, checkpoints.seq AS seq, checkpoints.meta AS meta,
+    checkpoints.created_at AS created_at, checkpoints.raw_size AS raw_size,
+    checkpoints.stored_size AS stored_size, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.tenant = ranked.tenant
+  AND checkpoints.thread_id = ranked.thread_id
+  AND checkpoints.namespace = ranked.namespace
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $48::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT $49) AS best
+JOIN deltas ON deltas.tenant = best.tenant
+AND deltas.thread_id = best.thread_id
+AND deltas.namespace = best.namespace
+AND deltas.seq = best.seq
+ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC

@@ -350,11 +350,11 @@ WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, co
   AND checkpoints.thread_id = ?
   AND checkpoints.namespace = ?
   AND checkpoints.seq = (
-    SELECT max(newest.seq) AS max_1
-    FROM checkpoints AS newest
-    WHERE newest.tenant = ?
-    AND newest.thread_id = ?
-    AND newest.namespace = ?)
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints AS wanted
+    WHERE wanted.tenant = ?
+    AND wanted.thread_id = ?
+    AND wanted.namespace = ?)
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
@@ -390,7 +390,13 @@ WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, co
   WHERE checkpoints.tenant = ?
   AND checkpoints.thread_id = ?
   AND checkpoints.namespace = ?
-  AND checkpoints.checkpoint_id = ?
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.tenant = ?
+    AND wanted.thread_id = ?
+    AND wanted.namespace = ?
+    AND wanted.checkpoint_id = ?)
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
@@ -931,6 +937,15 @@ AND deltas.thread_id = ?
 AND deltas.namespace = ?
 AND deltas.seq <= ?
 
+-- log.copying.holds_anything()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+LIMIT ?
+OFFSET ?
+
 -- log.removing.bury()
 UPDATE threads
 SET version=(threads.version + ?), epoch=(threads.epoch + ?), head_id=NULL, previous_id=NULL,
@@ -1113,26 +1128,32 @@ ranked AS (
   FROM hits
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  CAST(ranked.bits AS FLOAT) / (CAST((
+SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
+  best.raw_size, best.stored_size, CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), ?) + ? * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score, deltas.search_text
-FROM ranked
-JOIN checkpoints ON checkpoints.tenant = ranked.tenant
-AND checkpoints.thread_id = ranked.thread_id
-AND checkpoints.namespace = ranked.namespace
-AND checkpoints.seq = ranked.seq
-JOIN deltas ON deltas.tenant = ranked.tenant
-AND deltas.thread_id = ranked.thread_id
-AND deltas.namespace = ranked.namespace
-AND deltas.seq = ranked.seq
-JOIN threads ON threads.tenant = ranked.tenant
-AND threads.thread_id = ranked.thread_id
-AND threads.namespace = ranked.namespace
-WHERE threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT ?
-OFFSET ?
+FROM (
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,
+    checkpoints.parent_id AS parent_id, checkpoints.seq AS seq, checkpoints.meta AS meta,
+    checkpoints.created_at AS created_at, checkpoints.raw_size AS raw_size,
+    checkpoints.stored_size AS stored_size, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.tenant = ranked.tenant
+  AND checkpoints.thread_id = ranked.thread_id
+  AND checkpoints.namespace = ranked.namespace
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?) AS best
+JOIN deltas ON deltas.tenant = best.tenant
+AND deltas.thread_id = best.thread_id
+AND deltas.namespace = best.namespace
+AND deltas.seq = best.seq
+ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC

@@ -16,6 +16,7 @@ from memalchemy.codec import text
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.database import HostConnection
 from memalchemy.events import operation
+from memalchemy.keys import encode_id
 from memalchemy.search import search_checkpoints
 
 
@@ -111,15 +112,15 @@ class Looking(Scope):
         """
         limit = check_limit(limit)
         matches = re.compile(fnmatch.translate(pattern)).match
-        prefix = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+        within = _range_of(pattern)
         binds: dict[str, Any] = {"k_tenant": self.db.tenant, "k_namespace": self._path}
-        if prefix:
-            binds |= {"p_low": prefix, "p_high": _after(prefix)}
+        if within is not None:
+            binds |= {"p_low": within[0], "p_high": within[1]}
         found: list[str] = []
         after = False
         while len(found) < limit:
             binds["p_limit"] = PAGE
-            statement = queries.list_heads(self.db.dialect, after=after, prefix=bool(prefix))
+            statement = queries.list_heads(self.db.dialect, after=after, prefix=within is not None)
             rows = await self._rows(statement, binds, connection)
             found += [row.thread_id for row in rows if matches(row.thread_id)]
             if len(rows) < PAGE:
@@ -189,7 +190,12 @@ class Looking(Scope):
         return [queries.info(row).as_dict() for row in rows]
 
 
-def _after(prefix: str) -> str:
-    """The least string, by code point, above every string that starts with *prefix*."""
-    last = max(i for i, c in enumerate(prefix) if c < "\U0010ffff") if prefix else -1
-    return prefix[:last] + chr(ord(prefix[last]) + 1)
+def _range_of(pattern: str) -> tuple[str, str] | None:
+    """The thread ids that can match a glob, as a range of what is stored: from, and up to before.
+
+    ``None``: all of them. Only for prefixes that are stored as they are spelt.
+    """
+    prefix = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+    if not prefix or encode_id(prefix) != prefix or prefix[-1] >= "\ud7ff":
+        return None
+    return prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)

@@ -62,15 +62,14 @@ def read_chain(d: Dialect, which: str) -> Executable:
     The payload rides in the recursion: joined afterwards, PostgreSQL has planned it as a scan of
     the whole log.
     """
+    # Either way one position, as a scalar, so that the planner knows: it starts at one row.
+    wanted = CHECKPOINTS.alias("wanted")
+    position = select(wanted.c.seq if which == "named" else func.max(wanted.c.seq)).where(
+        *(wanted.c[name] == bindparam(f"k_{name}") for name in Log._fields)
+    )
     if which == "named":
-        start: ColumnElement[bool] = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
-    else:
-        newest = CHECKPOINTS.alias("newest")
-        start = CHECKPOINTS.c.seq == (
-            select(func.max(newest.c.seq))
-            .where(*(newest.c[name] == bindparam(f"k_{name}") for name in Log._fields))
-            .scalar_subquery()
-        )
+        position = position.where(wanted.c.checkpoint_id == bindparam("p_checkpoint_id"))
+    start = CHECKPOINTS.c.seq == position.scalar_subquery()
     first = (
         select(
             CHECKPOINTS.c.checkpoint_id,

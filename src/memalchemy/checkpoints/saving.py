@@ -28,6 +28,7 @@ OFF_LOOP_BYTES = 512 * 1024
 """States from here on are compressed and decoded in a thread, so that they do not stop the loop."""
 
 TRIES = 20
+DELTA_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,9 @@ class Saver:
             if not event.cache_hit or size >= OFF_LOOP_BYTES:
                 # The caller's object may change while we wait; what was encoded does not.
                 state = values.decode_state(request.parts)
-            draft = await off_loop(size, partial(self._encode, request, state, tip))
+            # Others can go on deleting bases; a snapshot needs none.
+            snapshot = attempt >= DELTA_TRIES
+            draft = await off_loop(size, partial(self._encode, request, state, tip, snapshot))
             position = await self._write(request, *draft, connection, event)
             if position is not None:
                 break
@@ -167,11 +170,11 @@ class Saver:
         return None
 
     def _encode(
-        self, request: Request, state: Mapping[str, Any], tip: Tip | None
+        self, request: Request, state: Mapping[str, Any], tip: Tip | None, snapshot: bool
     ) -> tuple[Draft, str | None]:
         draft = encode(
             request.parts,
-            tip,
+            None if snapshot else tip,
             level=self.compression_level,
             max_depth=self.max_chain_depth,
         )

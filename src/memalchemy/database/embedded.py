@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -29,11 +30,47 @@ READERS = 4
 _borrowed: ContextVar[tuple[tuple[int, Lease], ...]] = ContextVar("memalchemy_borrowed", default=())
 
 
-class _Shared(sqlite3.Connection):
-    """A database in memory is its connection: closing a borrowed one must not end it."""
+class _Lent(sqlite3.Connection):
+    """A connection of a transaction. A cancelled one may be closed in the middle of a statement;
+    unless that is ended first, SQLite keeps the transaction and its lock behind the closed handle.
+    """
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        super().__init__(*args, **kw)
+        self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
+
+    def cursor(self, *args: Any, **kw: Any) -> Any:
+        made = super().cursor(*args, **kw)
+        self._cursors.add(made)
+        return made
+
+    def end(self) -> None:
+        """Close what is open on it and roll back."""
+        for cursor in list(self._cursors):
+            cursor.close()
+        if self.in_transaction:
+            self.rollback()
 
     def close(self) -> None:
-        return None
+        self.end()
+        super().close()
+
+
+class _Shared(_Lent):
+    """A database in memory is its connection: closing a borrowed one must not end it."""
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        super().__init__(*args, **kw)
+        self._functions: set[str] = set()
+
+    def create_function(self, name: str, *args: Any, **kw: Any) -> None:
+        # SQLAlchemy registers its own at each borrowing; SQLite refuses while a statement runs.
+        if name not in self._functions:
+            self._functions.add(name)
+            super().create_function(name, *args, **kw)
+
+    def close(self) -> None:
+        self.end()
 
     def close_for_good(self) -> None:
         super().close()
@@ -115,12 +152,17 @@ class Embedded:
         self._memory.execute("PRAGMA foreign_keys = ON")
         return self._memory
 
-    def _open_file(self, *, read_only: bool = False) -> sqlite3.Connection:
+    def _open_file(
+        self, *, read_only: bool = False, factory: type[sqlite3.Connection] = sqlite3.Connection
+    ) -> sqlite3.Connection:
         # Switching to WAL needs the file alone for a moment, and SQLite does not wait for that.
         deadline = time.monotonic() + 30
         while True:
             connection = sqlite3.connect(
-                self._path or ":memory:", isolation_level=None, check_same_thread=False
+                self._path or ":memory:",
+                factory=factory,
+                isolation_level=None,
+                check_same_thread=False,
             )
             try:
                 prepare(connection, synchronous=self._synchronous, read_only=read_only)
@@ -157,7 +199,7 @@ class Embedded:
         memory = self._memory
 
         def open_() -> sqlite3.Connection:
-            return self._open_file() if memory is None else memory
+            return self._open_file(factory=_Lent) if memory is None else memory
 
         async def create(*args: Any, **kw: Any) -> aiosqlite.Connection:
             return await aiosqlite.Connection(open_, iter_chunk_size=64)

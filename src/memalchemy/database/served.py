@@ -18,6 +18,8 @@ from memalchemy.database.url import Target
 
 T = TypeVar("T")
 
+_AUTOCOMMIT = {"isolation_level": "AUTOCOMMIT"}
+
 # Engines inherited through a fork share sockets with the parent: never used, never closed here.
 _inherited: list[object] = []
 
@@ -26,7 +28,10 @@ class Engines(NamedTuple):
     """One pool, two ways of using it."""
 
     plain: AsyncEngine
-    autocommit: AsyncEngine
+    autocommit: AsyncEngine | None
+    """``None`` with psycopg: it awaits to set autocommit, and a task cancelled there would lose the
+    connection, so it is set on a connection that is held already.
+    """
 
 
 class Served:
@@ -73,7 +78,8 @@ class Served:
             if engine is None:
                 assert self._target is not None
                 engine = create_async_engine(self._target.url, **self._options)
-            engines = Engines(engine, engine.execution_options(isolation_level="AUTOCOMMIT"))
+            awaits = engine.dialect.driver == "psycopg"
+            engines = Engines(engine, None if awaits else engine.execution_options(**_AUTOCOMMIT))
             self._engines[loop] = engines
         return engines
 
@@ -129,7 +135,7 @@ class Served:
     @asynccontextmanager
     async def _connect(self, *, autocommit: bool) -> AsyncIterator[AsyncConnection]:
         engines = self.engines()
-        engine = engines.autocommit if autocommit else engines.plain
+        engine = (autocommit and engines.autocommit) or engines.plain
         async with AsyncExitStack() as stack:
             try:
                 connection = await stack.enter_async_context(engine.connect())
@@ -138,6 +144,8 @@ class Served:
                 if ours is error:
                     raise
                 raise ours from error
+            if autocommit and engines.autocommit is None:
+                await connection.execution_options(**_AUTOCOMMIT)
             yield connection
 
 

@@ -46,6 +46,12 @@ def copy_head(d: Dialect) -> Executable:
     )
 
 
+@statement()
+def holds_anything(d: Dialect) -> Executable:
+    """One row if a log has any entry."""
+    return select(DELTAS.c.seq).where(of_log(DELTAS)).limit(1)
+
+
 def _copy(table: Table, changed: dict[str, Any], where: list[Any]) -> Executable:
     columns = {c.name: changed.get(c.name, c) for c in table.columns}
     columns["thread_id"] = bindparam("p_thread_id", type_=table.c.thread_id.type)
@@ -75,9 +81,9 @@ def copy_log(
         rows = yield lock_log(d), log.binds()
         heads[log] = Head._make(rows[0]) if rows else None
     old, new = heads[source], heads[target]
-    if old is None or not old.is_live(now):
+    if old is None or not old.is_live(now) or not (yield holds_anything(d), source.binds()):
         return False
-    if new is not None and new.is_live(now):
+    if new is not None and new.is_live(now) and (yield holds_anything(d), target.binds()):
         raise _taken(target)
     if new is not None:
         yield from remove_log(d, target)

@@ -1,0 +1,361 @@
+"""Deltas rebuild any state from any base, and bytes that make no sense are `Corrupt`."""
+
+from __future__ import annotations
+
+import tracemalloc
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+from states import examples, parts
+
+from memalchemy.codec import deltas
+from memalchemy.codec.deltas import (
+    apply_delta,
+    check_payload,
+    check_state,
+    common_prefix,
+    cut,
+    decode_snapshot,
+    encode_delta,
+    encode_snapshot,
+    seal,
+    state_checksum,
+)
+from memalchemy.codec.values import Parts
+from memalchemy.errors import Corrupt
+
+levels = st.sampled_from([1, 3, 19])
+
+
+@st.composite
+def edited(draw: st.DrawFn, base: Parts) -> Parts:
+    """A state that came of *base* as states do: some values kept, spliced, dropped, reordered."""
+    new: Parts = {}
+    for key in draw(st.permutations(list(base))) if draw(st.booleans()) else list(base):
+        value = base[key]
+        change = draw(st.sampled_from(["keep", "splice", "drop", "append", "copy"]))
+        if change == "drop":
+            continue
+        if change == "splice":
+            at = draw(st.integers(0, len(value)))
+            until = draw(st.integers(at, len(value)))
+            value = value[:at] + draw(st.binary(max_size=60)) + value[until:]
+        elif change == "append":
+            value += draw(st.binary(max_size=200))
+        elif change == "copy":
+            value = bytes(bytearray(value))
+        new[key] = value
+    return new | draw(st.one_of(st.just({}), parts))
+
+
+pairs = parts.flatmap(lambda base: st.tuples(st.just(base), st.one_of(parts, edited(base))))
+
+
+def in_order(state: Parts) -> list[tuple[str, bytes]]:
+    return list(state.items())
+
+
+@contextmanager
+def at_most(megabytes: float) -> Iterator[None]:
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < megabytes * 1e6
+    finally:
+        tracemalloc.stop()
+
+
+@examples(120)
+@given(parts, levels)
+def test_a_snapshot_decodes_to_the_same_state_in_the_same_order(new: Parts, level: int) -> None:
+    assert in_order(decode_snapshot(encode_snapshot(new, level))) == in_order(new)
+
+
+@examples(250)
+@given(pairs, levels)
+def test_a_delta_rebuilds_any_state_from_any_base(pair: tuple[Parts, Parts], level: int) -> None:
+    base, new = pair
+    assert in_order(apply_delta(base, encode_delta(base, new, level))) == in_order(new)
+
+
+@examples(50)
+@given(pairs)
+def test_encoding_and_applying_leave_the_base_as_it_was(pair: tuple[Parts, Parts]) -> None:
+    base, new = pair
+    before = in_order(base)
+    apply_delta(base, encode_delta(base, new, 3))
+    assert in_order(base) == before
+
+
+@examples(50)
+@given(pairs)
+def test_equal_input_gives_equal_payloads(pair: tuple[Parts, Parts]) -> None:
+    base, new = pair
+    again = {key: bytes(bytearray(value)) for key, value in new.items()}
+    assert encode_delta(base, new, 3) == encode_delta(dict(base), again, 3)
+    assert encode_snapshot(new, 3) == encode_snapshot(again, 3)
+
+
+@examples(80)
+@given(pairs)
+def test_unchanged_values_are_shared_with_the_base(pair: tuple[Parts, Parts]) -> None:
+    base, new = pair
+    rebuilt = apply_delta(base, encode_delta(base, new, 3))
+    for key, value in rebuilt.items():
+        if base.get(key) == value:
+            assert value is base[key]
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 200_000])
+@pytest.mark.parametrize("at", [0, 1, 65_535, 65_536, 199_999])
+def test_a_change_at_the_edge_of_a_comparison_is_found(size: int, at: int) -> None:
+    old = bytes(i * 7 % 251 for i in range(size))
+    new = old[:at] + b"\xff" + old[at + 1 :]
+    assert apply_delta({"a": old}, encode_delta({"a": old}, {"a": new}, 3)) == {"a": new}
+    prefix, suffix = cut(old, new)
+    assert (prefix, suffix) == (min(at, size), max(0, size - at - 1))
+
+
+@examples(120)
+@given(
+    st.binary(max_size=8).flatmap(lambda a: st.tuples(st.just(a), st.binary(max_size=8))),
+    st.sampled_from([0, 1, 65_535, 65_536, 65_537]),
+    st.sampled_from([0, 1, 65_535, 65_536, 65_537]),
+)
+def test_the_cut_is_the_longest_prefix_and_then_the_longest_suffix(
+    ends: tuple[bytes, bytes], before: int, after: int
+) -> None:
+    old, new = (b"p" * before + middle + b"s" * after for middle in ends)
+    room = min(len(old), len(new))
+    prefix, suffix = cut(old, new)
+    assert old[:prefix] == new[:prefix]
+    assert prefix == common_prefix(old, new)
+    assert prefix == room or old[prefix] != new[prefix]
+    assert old[len(old) - suffix :] == new[len(new) - suffix :]
+    assert prefix + suffix <= room
+    assert prefix + suffix == room or old[len(old) - suffix - 1] != new[len(new) - suffix - 1]
+
+
+def test_an_edit_in_the_middle_of_a_large_value_takes_few_bytes() -> None:
+    body = b"".join(f"line {i}\n".encode() for i in range(100_000))
+    changed = body[:500_000] + b"something else" + body[500_100:]
+    payload = encode_delta({"a": body, "b": body}, {"a": changed, "b": body}, 3)
+    assert len(payload) < 100
+
+
+def test_a_step_that_changes_nothing_takes_three_bytes() -> None:
+    state = {f"key {i}": b"x" * 1000 for i in range(100)}
+    assert len(encode_delta(state, dict(state), 3)) == 3
+
+
+@examples(80)
+@given(parts, parts)
+def test_the_checksum_of_a_state_sees_keys_values_and_order(one: Parts, other: Parts) -> None:
+    same = in_order(one) == in_order(other)
+    assert (state_checksum(one) == state_checksum(other)) == same
+    shifted = dict(reversed(in_order(one)))
+    assert (state_checksum(one) == state_checksum(shifted)) == (in_order(one) == in_order(shifted))
+
+
+@examples(80)
+@given(parts, st.binary(max_size=50), st.binary(max_size=50))
+def test_a_seal_holds_for_its_own_payload_and_state_only(
+    state: Parts, payload: bytes, other: bytes
+) -> None:
+    checksum = seal(payload, state)
+    assert -(2**63) <= checksum < 2**63
+    check_payload(payload, checksum)
+    check_state(state, checksum)
+    if other != payload:
+        with pytest.raises(Corrupt):
+            check_payload(other, checksum)
+    with pytest.raises(Corrupt):
+        check_state(state | {"one more": b""}, checksum)
+
+
+# --- Bytes that nobody wrote ---------------------------------------------------------------------
+
+
+def only_corrupt(work: Callable[[], Parts]) -> None:
+    try:
+        rebuilt = work()
+    except Corrupt:
+        return
+    assert all(type(k) is str and type(v) is bytes for k, v in rebuilt.items())
+
+
+def varint(number: int) -> bytes:
+    out = bytearray()
+    deltas._put(out, number)
+    return bytes(out)
+
+
+numbers = st.one_of(
+    st.integers(0, 5), st.sampled_from([127, 128, 2**31, 2**32, 2**62, 2**63, 2**64 - 1])
+)
+packed = st.binary(max_size=80).map(lambda body: b"\x01" + zstandard.compress(body))
+pieces = st.one_of(
+    numbers.map(varint),
+    st.binary(max_size=6),
+    st.sampled_from([b"\x80" * 12, b"\xff" * 10, zstandard.FRAME_HEADER]),
+    packed,
+)
+nonsense = st.one_of(
+    st.binary(max_size=80),
+    st.lists(pieces, max_size=12).map(b"".join),
+    st.lists(pieces, max_size=12).map(lambda body: b"\x00" + b"".join(body)),
+    st.lists(pieces, max_size=12).map(lambda body: b"\x01" + zstandard.compress(b"".join(body))),
+)
+
+
+@examples(250)
+@given(nonsense)
+def test_random_bytes_are_no_snapshot(payload: bytes) -> None:
+    only_corrupt(lambda: decode_snapshot(payload, limit=100_000))
+
+
+@examples(250)
+@given(parts, nonsense)
+def test_random_bytes_are_no_delta(base: Parts, payload: bytes) -> None:
+    only_corrupt(lambda: apply_delta(base, payload, limit=100_000))
+
+
+@st.composite
+def damaged(draw: st.DrawFn, payload: bytes) -> bytes:
+    """*payload* with a few bytes changed, cut out, put in, or its end lost."""
+    body = bytearray(payload)
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(body)))
+        until = draw(st.integers(at, min(len(body), at + 4)))
+        body[at:until] = draw(st.one_of(st.binary(max_size=4), pieces))
+    return bytes(body[: draw(st.integers(0, len(body)))] if draw(st.booleans()) else body)
+
+
+@examples(200)
+@given(pairs, st.data())
+def test_a_damaged_payload_decodes_to_something_or_is_corrupt(
+    pair: tuple[Parts, Parts], data: st.DataObject
+) -> None:
+    base, new = pair
+    delta = data.draw(damaged(encode_delta(base, new, 3)))
+    only_corrupt(lambda: apply_delta(base, delta, limit=1_000_000))
+    snapshot = data.draw(damaged(encode_snapshot(new, 3)))
+    only_corrupt(lambda: decode_snapshot(snapshot, limit=1_000_000))
+
+
+@examples(80)
+@given(pairs, parts)
+def test_a_delta_on_another_base_never_gives_the_sealed_state(
+    pair: tuple[Parts, Parts], wrong: Parts
+) -> None:
+    base, new = pair
+    payload = encode_delta(base, new, 3)
+    checksum = seal(payload, new)
+    try:
+        rebuilt = apply_delta(wrong, payload)
+        check_state(rebuilt, checksum)
+    except Corrupt:
+        return
+    assert in_order(rebuilt) == in_order(new)
+
+
+@examples(50)
+@given(pairs)
+def test_every_shortened_payload_fails_its_checksum(pair: tuple[Parts, Parts]) -> None:
+    base, new = pair
+    payload = encode_delta(base, new, 3)
+    checksum = seal(payload, new)
+    for end in range(min(len(payload), 300)):
+        with pytest.raises(Corrupt):
+            check_payload(payload[:end], checksum)
+        only_corrupt(lambda end=end: apply_delta(base, payload[:end]))
+
+
+@examples(50)
+@given(st.binary(min_size=1, max_size=120), st.data())
+def test_a_changed_byte_always_fails_the_checksum(payload: bytes, data: st.DataObject) -> None:
+    checksum = seal(payload, {})
+    at = data.draw(st.integers(0, len(payload) - 1))
+    changed = bytearray(payload)
+    changed[at] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(Corrupt):
+        check_payload(bytes(changed), checksum)
+
+
+# --- Bombs ---------------------------------------------------------------------------------------
+
+ZEROS = 64 * 1024 * 1024
+
+
+def zeros(*, states_its_size: bool) -> bytes:
+    packer = zstandard.ZstdCompressor(write_content_size=states_its_size)
+    return packer.compress(bytes(ZEROS))
+
+
+@pytest.mark.parametrize("states_its_size", [True, False])
+def test_a_snapshot_never_inflates_beyond_the_limit(states_its_size: bool) -> None:
+    bomb = b"\x01" + zeros(states_its_size=states_its_size)
+    assert len(bomb) < 10_000
+    with at_most(3), pytest.raises(Corrupt):
+        decode_snapshot(bomb, limit=1_000_000)
+
+
+@pytest.mark.parametrize("states_its_size", [True, False])
+def test_a_delta_never_inflates_beyond_what_its_recipe_says(states_its_size: bool) -> None:
+    recipe = b"\x00" + varint(1) + varint(0) + varint(0) + varint(0) + varint(1000)
+    bomb = recipe + b"\x01" + zeros(states_its_size=states_its_size)
+    with at_most(3), pytest.raises(Corrupt):
+        apply_delta({"a": b""}, bomb)
+
+
+def test_a_delta_that_claims_more_than_the_limit_is_corrupt() -> None:
+    recipe = b"\x00" + varint(1) + varint(0) + varint(0) + varint(0) + varint(ZEROS)
+    bomb = recipe + b"\x01" + zeros(states_its_size=True)
+    with at_most(3), pytest.raises(Corrupt):
+        apply_delta({"a": b""}, bomb, limit=1_000_000)
+    assert len(apply_delta({"a": b""}, bomb, limit=ZEROS)["a"]) == ZEROS
+
+
+def test_a_frame_that_lies_about_its_size_is_corrupt() -> None:
+    honest = zstandard.compress(b"x" * 300)
+    for claimed in (0, 1, 255):
+        lying = bytearray(honest)
+        lying[5] = claimed  # behind the magic number and the descriptor
+        with pytest.raises(Corrupt):
+            decode_snapshot(b"\x01" + bytes(lying))
+
+
+@pytest.mark.parametrize("count", [2**31, 2**62, 2**64 - 1])
+def test_a_number_of_keys_beyond_the_payload_ends_at_once(count: int) -> None:
+    with at_most(1), pytest.raises(Corrupt):
+        decode_snapshot(b"\x00" + varint(count) + b"\x00" * 50)
+    with at_most(1), pytest.raises(Corrupt):
+        apply_delta({"a": b""}, varint(count) + b"\x00" * 50)
+    with at_most(1), pytest.raises(Corrupt):
+        apply_delta({"a": b""}, b"\x00" + varint(count) + b"\x00" * 50)
+
+
+def test_a_recipe_that_names_one_value_many_times_takes_little_memory() -> None:
+    """Each splice brings its surroundings in the base into the dictionary."""
+    base = {"a": b"x" * 1_000_000}
+    recipe = b"\x00" + varint(200) + b"\x00\x00\x00\x00" * 200
+    with at_most(10):
+        only_corrupt(lambda: apply_delta(base, recipe + b"\x00"))
+
+
+def test_the_middles_of_another_base_do_not_pass_for_these() -> None:
+    """zstd decodes with a wrong dictionary as if nothing were the matter."""
+    text = b"".join(b"%d squared is %d. " % (i, i * i) for i in range(1000))
+    base = {"a": text + b"|old|" + text}
+    new = {"a": text + b"|" + text[500:5000] + b"|" + text}
+    payload = encode_delta(base, new, 3)
+    checksum = seal(payload, new)
+    wrong = {"a": bytes(reversed(text)) + b"|old|" + text}
+    assert zlib.crc32(payload) == (checksum + 2**63) & 0xFFFFFFFF
+    with pytest.raises(Corrupt):
+        check_state(apply_delta(wrong, payload), checksum)

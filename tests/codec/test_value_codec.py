@@ -1,0 +1,375 @@
+"""Values load back equal and of the same types, or are refused by name."""
+
+from __future__ import annotations
+
+import collections
+import enum
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from states import examples, hashed_states, keys, spelled
+from states import states as any_states
+from states import values as any_values
+
+from memalchemy.codec import values
+from memalchemy.codec.values import decode_state, decode_value, encode_state
+from memalchemy.errors import Corrupt, NotSerialisable, TooLarge
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+class Mood(enum.StrEnum):
+    GOOD = "good"
+
+
+class Text(str):
+    __slots__ = ()
+
+
+class Number(int):
+    pass
+
+
+class Later(datetime):
+    pass
+
+
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
+@dataclass
+class Point:
+    x: int = 1
+
+
+STRANGERS: list[Any] = [
+    Colour.RED,
+    Level.HIGH,
+    Mood.GOOD,
+    Text("t"),
+    Number(1),
+    Later(2020, 1, 1),
+    Pair(1, 2),
+    Point(),
+    collections.OrderedDict(a=1),
+    collections.defaultdict(list),
+    collections.deque([1]),
+    object(),
+    Point,
+    len,
+    1j,
+    time(12),
+    bytearray(b"x"),
+    memoryview(b"x"),
+    range(3),
+    orjson.Fragment("1"),
+    iter([]),
+    ...,
+]
+
+
+def loaded(state: dict[str, Any]) -> dict[str, Any]:
+    return decode_state(encode_state(state))
+
+
+def refusal(state: dict[Any, Any]) -> NotSerialisable:
+    with pytest.raises(NotSerialisable) as caught:
+        encode_state(state)
+    return caught.value
+
+
+@examples(250)
+@given(any_states)
+def test_any_state_loads_back_equal_and_of_the_same_types(state: dict[str, Any]) -> None:
+    assert spelled(loaded(state)) == spelled(state)
+
+
+@examples(80)
+@given(any_states)
+def test_encoding_what_was_loaded_gives_the_same_bytes(state: dict[str, Any]) -> None:
+    parts = encode_state(state)
+    again = encode_state(decode_state(parts))
+    assert list(again.items()) == list(parts.items())
+
+
+@examples(50)
+@given(any_states)
+def test_encoding_leaves_the_state_as_it_was(state: dict[str, Any]) -> None:
+    before = spelled(state)
+    encode_state(state)
+    assert spelled(state) == before
+
+
+@examples(50)
+@given(st.lists(st.text("abcdefgh", max_size=2), unique=True))
+def test_sets_filled_in_another_order_encode_to_the_same_bytes(words: list[str]) -> None:
+    upwards, downwards = set(words), set(reversed(words))
+    assert encode_state({"s": upwards}) == encode_state({"s": downwards})
+
+
+def test_every_load_builds_new_objects() -> None:
+    parts = encode_state({"a": [1], "b": {2}})
+    first, second = decode_state(parts), decode_state(parts)
+    first["a"].append(3)
+    first["b"].add(4)
+    assert second == {"a": [1], "b": {2}}
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        datetime(2026, 10, 25, 2, 30, fold=1),
+        datetime.fromisoformat("2026-10-25T02:30:00+01:00").replace(fold=1),
+    ],
+    ids=["naive", "aware"],
+)
+def test_the_second_of_two_repeated_hours_stays_the_second(moment: datetime) -> None:
+    assert loaded({"t": moment})["t"].fold == 1
+    assert loaded({"t": moment}) == {"t": moment}
+
+
+@pytest.mark.parametrize("microseconds", [1, -1, 999_999, -999_999])
+def test_an_offset_of_less_than_a_second_is_kept(microseconds: int) -> None:
+    """`datetime.fromisoformat` reads such an offset as none."""
+    moment = datetime(2026, 1, 1, tzinfo=timezone(timedelta(microseconds=microseconds)))
+    assert spelled(loaded({"t": moment})) == spelled({"t": moment})
+
+
+def test_a_dict_that_looks_like_a_tag_is_a_dict() -> None:
+    lookalikes = [{tag: ["x"]} for tag in values._UNTAG]
+    assert loaded({"plain": lookalikes}) == {"plain": lookalikes}
+    assert loaded({"tagged": (lookalikes,)}) == {"tagged": (lookalikes,)}
+
+
+@pytest.mark.parametrize("stranger", STRANGERS, ids=lambda value: type(value).__name__)
+@examples(5)
+@given(state=any_states, path=st.lists(st.one_of(keys, st.integers(0, 3)), max_size=4), top=keys)
+def test_anything_else_is_refused_with_a_pointer_to_it(
+    stranger: Any, state: dict[str, Any], path: list[str | int], top: str
+) -> None:
+    planted = stranger
+    for step in reversed(path):
+        if isinstance(step, str):
+            planted = {step: planted}
+        else:
+            planted = [None] * step + [planted]
+    error = refusal(state | {top: planted})
+    steps = [str(step).replace("~", "~0").replace("/", "~1") for step in [top, *path]]
+    assert error.path == "".join(f"/{step}" for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("state", "path"),
+    [
+        ({1: "x"}, ""),
+        ({Text("k"): "x"}, ""),
+        ({Mood.GOOD: "x"}, ""),
+        ({"a": {1: "x"}}, "/a"),
+        ({"a": [{"b": {None: "x"}}]}, "/a/0/b"),
+        ({"a": [{"b": {Text("t"): "x"}}]}, "/a/0/b"),
+        ({"a": [{"b": {Mood.GOOD: "x"}}]}, "/a/0/b"),
+        ({"a": ({"~": {(1,): "x"}},)}, "/a/0/~0"),
+        ({"a/b": {"~": [object()]}}, "/a~1b/~0/0"),
+        ({"a": {1, Level.HIGH}}, "/a/*"),
+        ({"a": {"b": (frozenset({(1, Text("t"))}),)}}, "/a/b/0/*/1"),
+    ],
+)
+def test_a_refusal_names_the_place(state: dict[Any, Any], path: str) -> None:
+    assert refusal(state).path == path
+
+
+def test_a_refusal_does_not_repeat_the_value() -> None:
+    class Secret:
+        def __repr__(self) -> str:
+            return "hunter2"
+
+    assert "hunter2" not in str(refusal({"a": Secret()}))
+
+
+def test_a_cycle_is_refused() -> None:
+    ring: list[Any] = []
+    ring.append(ring)
+    assert refusal({"ok": 1, "ring": ring}).path.startswith("/ring/0/0/")
+    loop: dict[str, Any] = {"t": ()}
+    loop["self"] = loop
+    assert refusal({"loop": loop}).path.startswith("/loop/self/self/")
+    knot: list[Any] = []
+    knot.append((knot,))
+    assert refusal({"knot": knot}).path.startswith("/knot/")
+
+
+NESTS = {
+    "list": lambda inner: [inner],
+    "tuple": lambda inner: (inner,),
+    "dict": lambda inner: {"k": inner},
+    "awkward dict": lambda inner: {"~": inner},
+    "frozenset": lambda inner: frozenset([inner]),
+    "tuples in a set": lambda inner: (inner,),
+}
+
+
+@pytest.mark.parametrize("nest", NESTS)
+def test_nesting_of_any_depth_loads_back_or_is_refused(nest: str) -> None:
+    """Where the bound lies differs by type, and that there is one for each is the point."""
+    value: Any = "core"
+    depths: dict[int, bool] = {}
+    for depth in range(1, 300):
+        value = NESTS[nest](value)
+        whole = {value} if nest == "tuples in a set" else value
+        try:
+            parts = encode_state({"a": whole})
+        except NotSerialisable as error:
+            depths[depth] = not error.path.startswith("/a")
+        else:
+            assert spelled(decode_state(parts)) == spelled({"a": whole})
+            depths[depth] = True
+    taken = [depth for depth, was_taken in depths.items() if was_taken]
+    assert taken == list(range(1, len(taken) + 1)), "a deeper one was taken than one refused"
+    assert 60 <= len(taken) < 299
+
+
+@pytest.mark.parametrize("nest", ["list", "dict"])
+def test_plain_json_may_nest_as_deep_as_stated(nest: str) -> None:
+    value: Any = "core"
+    for _ in range(values.MAX_DEPTH):
+        value = NESTS[nest](value)
+    assert spelled(loaded({"a": value})) == spelled({"a": value})
+
+
+def test_a_state_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values, "MAX_STATE_BYTES", 1000)
+    with pytest.raises(TooLarge) as caught:
+        encode_state({"a": "x" * 600, "b": "x" * 600})
+    assert (caught.value.size, caught.value.limit) == (1206, 1000)
+
+
+def test_a_fallback_simplifies_only_what_the_codec_does_not_know() -> None:
+    def name(value: Any) -> Any:
+        if isinstance(value, enum.Enum):
+            return value.value
+        raise TypeError
+
+    state = {"a": [Colour.RED, (Level.HIGH,)], "b": Decimal("1.0")}
+    parts = encode_state(state, name)
+    assert spelled(decode_state(parts)) == spelled({"a": ["red", (3,)], "b": Decimal("1.0")})
+    with pytest.raises(NotSerialisable, match="Point"):
+        encode_state({"p": Point()}, name)
+
+
+def test_a_fallback_that_never_ends_is_refused() -> None:
+    with pytest.raises(NotSerialisable):
+        encode_state({"p": Point()}, lambda value: value)
+
+
+_PRINT_ENCODINGS = """
+import hashlib, sys
+sys.path.insert(0, sys.argv[1])
+from memalchemy.codec.values import encode_state
+from states import hashed_states
+whole = hashlib.sha256()
+for state in hashed_states(7):
+    for key, part in encode_state(state).items():
+        whole.update(part)
+print(whole.hexdigest(), hash("seed"))
+"""
+
+
+def test_equal_states_encode_to_equal_bytes_whatever_the_hash_seed() -> None:
+    printed = []
+    for seed in ("0", "1", "2", "4294967295"):
+        done = subprocess.run(
+            [sys.executable, "-c", _PRINT_ENCODINGS, str(Path(__file__).parent)],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        printed.append(done.stdout.split())
+    digests, hashes = zip(*printed, strict=True)
+    assert len(set(hashes)) == 4, "the processes hash alike, so this proves nothing"
+    assert len(set(digests)) == 1
+
+
+def test_the_states_of_that_comparison_load_back_equal() -> None:
+    for state in hashed_states(7):
+        assert spelled(loaded(state)) == spelled(state)
+
+
+tags = st.one_of(st.sampled_from(sorted(values._UNTAG)), st.just("~none"), st.text(max_size=2))
+almost_values = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(2**63), 2**64 - 1),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+        st.sampled_from(["2020-01-01", "AAAA", "nan", "0x1", "7tig", "2020-13-01T00:00"]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(tags, inner, max_size=2),
+        st.builds(lambda tag, content: {tag: content}, tags, inner),
+    ),
+    max_leaves=6,
+)
+
+
+@examples(150)
+@given(almost_values)
+def test_a_stored_value_that_makes_no_sense_is_corrupt(tree: Any) -> None:
+    with suppress(Corrupt):
+        decode_value(values.TAGGED + orjson.dumps(tree))
+
+
+@pytest.mark.parametrize("tag", sorted(values._UNTAG))
+@pytest.mark.parametrize("content", [None, 5, 1.5, "zz", [], [1], {}, [[1]], [["a", 1, 2]]])
+def test_a_tag_with_the_wrong_content_raises_nothing_but_corrupt(tag: str, content: Any) -> None:
+    with suppress(Corrupt):
+        decode_value(values.TAGGED + orjson.dumps({tag: content}))
+
+
+@examples(120)
+@given(st.binary(max_size=60), st.booleans())
+def test_random_bytes_decode_to_a_value_or_are_corrupt(data: bytes, tagged: bool) -> None:
+    with suppress(Corrupt):
+        decode_value(values.TAGGED * tagged + data)
+
+
+@pytest.mark.parametrize("depth", [300, 900, 1020, 100_000])
+@pytest.mark.parametrize("prefix", [b"", values.TAGGED])
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"~t":[', b"]}")])
+def test_stored_bytes_that_nest_too_deep_are_corrupt(
+    depth: int, prefix: bytes, opening: bytes, closing: bytes
+) -> None:
+    with suppress(Corrupt):
+        decode_value(prefix + opening * depth + closing * depth)
+
+
+@examples(30)
+@given(any_values)
+def test_a_truncated_value_is_corrupt(value: Any) -> None:
+    if isinstance(value, (int, float)):
+        value = [value]  # the first digits of a number are a number
+    (encoded,) = encode_state({"v": value}).values()
+    for end in range(len(encoded)):
+        with pytest.raises(Corrupt):
+            decode_value(encoded[:end])

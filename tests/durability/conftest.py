@@ -1,0 +1,42 @@
+"""``place``: a migrated database of the test's own that several processes can share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memalchemy import Database
+from servers import Postgres
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A file and a server: a database in memory has one process."""
+    if "place" in metafunc.fixturenames:
+        asked = metafunc.config.getoption("--databases").split(",")
+        chosen = [name for name in asked if name in ("sqlite", "postgresql")]
+        metafunc.parametrize("place", chosen or [asked[0]], indirect=True)
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The database's URL."""
+    if request.param.startswith("sqlite"):
+        url = f"sqlite:///{tmp_path}/agent.db"
+        asyncio.run(_migrate(url))
+        yield url
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    name = server.create_database()
+    url = server.url(name, driver="psycopg" if request.param == "psycopg" else "")
+    asyncio.run(_migrate(url))
+    yield url
+    server.drop_database(name)
+
+
+async def _migrate(url: str) -> None:
+    db = Database(url)
+    await db.migrate()
+    await db.close()

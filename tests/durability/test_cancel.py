@@ -1,0 +1,169 @@
+"""Cancelled work is whole or absent, harms no neighbour, and gives back what it held."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import threading
+from collections.abc import Awaitable, Callable
+
+import pytest
+from sqlalchemy import text
+from workers import proof
+from workers.states import name_of, state_of
+
+from memalchemy import Checkpointer, Database
+
+TASKS, ROUNDS = 40, 6
+
+
+async def cancelled_at_random(
+    work: Callable[[int], Awaitable[object]], numbers: range, seed: int
+) -> set[int]:
+    """Start *work* for all numbers at once and cancel half of it now and then; what came through.
+
+    Whatever else ends one of them is raised.
+    """
+    chance = random.Random(seed)
+    tasks = {number: asyncio.ensure_future(work(number)) for number in numbers}
+    for number in chance.sample(list(tasks), len(tasks) // 2):
+        await asyncio.sleep(chance.choice((0, 0, chance.uniform(0, 0.003))))
+        tasks[number].cancel()
+    _, stuck = await asyncio.wait(tasks.values(), timeout=15)
+    assert not stuck, f"{len(stuck)} of {len(tasks)} wait for something that was cancelled"
+    return {number for number, task in tasks.items() if not task.cancelled() and task.result()}
+
+
+@pytest.fixture
+def quiet(db: Database) -> Callable[[], Awaitable[None]]:
+    """Waits until no server process works on what was cancelled."""
+    at_work = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+        " AND datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'"
+    )
+
+    async def wait() -> None:
+        if db.dialect.single_writer:
+            return
+        async with asyncio.timeout(10):
+            while await db.run_sync(lambda c: c.scalar(at_work)):  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.01)
+
+    return wait
+
+
+@pytest.mark.parametrize("threads", [1, 7])
+async def test_a_cancelled_save_is_whole_or_absent(
+    db: Database, checkpointer: Checkpointer, quiet: Callable[[], Awaitable[None]], threads: int
+) -> None:
+    def thread_of(number: int) -> str:
+        return f"thread {number % threads}"
+
+    async def save(number: int) -> str:
+        name = name_of("a", number)
+        return await checkpointer.save(state_of(name), thread_of(number), name)
+
+    acknowledged: set[int] = set()
+    for round_ in range(ROUNDS):
+        numbers = range(round_ * TASKS, (round_ + 1) * TASKS)
+        acknowledged |= await cancelled_at_random(save, numbers, seed=round_)
+    assert len(acknowledged) >= ROUNDS * TASKS // 2
+    await quiet()
+    later = range(ROUNDS * TASKS, (ROUNDS + 1) * TASKS)
+    async with asyncio.timeout(20):
+        await asyncio.gather(*(save(number) for number in later))
+
+    present = set()
+    for thread in {thread_of(number) for number in range(threads)}:
+        infos = await proof.history(checkpointer, thread)
+        proof.is_one_line(infos)
+        await proof.all_load(checkpointer, thread, infos)
+        present |= {info.checkpoint_id for info in infos}
+    assert present >= {name_of("a", number) for number in acknowledged | set(later)}
+    await proof.nothing_is_left_over(db)
+    gc.collect()  # it warns of a connection that nobody gave back, and a warning fails the test
+    assert (await db.health())["checked_out"] == 0
+
+
+async def test_cancelled_saves_and_deletes_leave_no_state_without_its_base(
+    db: Database, checkpointer: Checkpointer, quiet: Callable[[], Awaitable[None]]
+) -> None:
+    async def save_or_delete(number: int) -> object:
+        name = name_of("a", number)
+        if number % 3 == 0:
+            await checkpointer.delete("thread", name_of("a", number - 1))
+        elif number % 7 == 0:
+            await checkpointer.prune("thread", keep_last=20)
+        else:
+            await checkpointer.save(state_of(name), "thread", name)
+        return True
+
+    for round_ in range(ROUNDS):
+        numbers = range(round_ * TASKS, (round_ + 1) * TASKS)
+        await cancelled_at_random(save_or_delete, numbers, seed=round_)
+    await quiet()
+
+    infos = await proof.history(checkpointer, "thread")
+    await proof.all_load(checkpointer, "thread", infos)
+    await proof.nothing_is_left_over(db)
+    await checkpointer.save(state_of("b-1"), "thread", "b-1")
+    assert await checkpointer.load("thread") == state_of("b-1")
+
+
+async def test_a_cancelled_load_gives_its_connection_back(
+    db: Database, checkpointer: Checkpointer
+) -> None:
+    for number in range(1, 30):
+        await checkpointer.save(state_of(name_of("a", number)), "thread", name_of("a", number))
+
+    async def load(number: int) -> bool:
+        return await checkpointer.load("thread") == state_of("a-29")
+
+    for round_ in range(ROUNDS):
+        loaded = await cancelled_at_random(load, range(TASKS), seed=round_)
+        assert len(loaded) >= TASKS // 2
+
+    gc.collect()  # it warns of a connection that nobody gave back, and a warning fails the test
+    assert (await db.health())["checked_out"] == 0
+    async with asyncio.timeout(20):
+        assert all(await asyncio.gather(*(load(number) for number in range(TASKS))))
+
+
+async def test_a_cancelled_transaction_is_whole_or_absent_and_ends(
+    db: Database, checkpointer: Checkpointer, quiet: Callable[[], Awaitable[None]]
+) -> None:
+    """The task that is cancelled is the one at work; two neighbours come after it."""
+
+    async def save_two(number: int) -> None:
+        async with db.transaction() as tx:
+            for thread in ("one", "two"):
+                name = name_of("a", number)
+                await checkpointer.save(state_of(name), thread, name, connection=tx)
+
+    chance = random.Random(5)
+    # Kept to the end, as a host may keep them: a task holds the frames that it was cancelled in.
+    tasks: list[asyncio.Task[None]] = []
+    threads_before = set(threading.enumerate())
+    for round_ in range(40):
+        started = [asyncio.create_task(save_two(round_ * 3 + offset)) for offset in range(3)]
+        tasks += started
+        await asyncio.sleep(chance.uniform(0, 0.008))
+        started[0].cancel()
+        _, stuck = await asyncio.wait(started, timeout=10)
+        assert not stuck, f"{len(stuck)} transactions wait for one that was cancelled"
+    committed = {number for number, task in enumerate(tasks) if not task.cancelled()}
+    assert [error for n in sorted(committed) if (error := tasks[n].exception())] == []
+    await quiet()
+
+    infos = {thread: await proof.history(checkpointer, thread) for thread in ("one", "two")}
+    names = {thread: {info.checkpoint_id for info in infos[thread]} for thread in infos}
+    assert names["one"] == names["two"]
+    assert names["one"] >= {name_of("a", number) for number in committed}
+    for thread in infos:
+        proof.is_one_line(infos[thread])
+        await proof.all_load(checkpointer, thread, infos[thread])
+    assert (await db.health())["checked_out"] == 0
+    # A thread that is no daemon and never ends would keep the process from ending.
+    left = [t for t in threading.enumerate() if t not in threads_before and not t.daemon]
+    assert [t.name for t in left if not t.name.startswith("memalchemy-reader")] == []

@@ -1,0 +1,288 @@
+"""What the databases do for our statements: indexes instead of scans, HOT updates, rowids."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Connection, Executable
+from workers import proof
+from workers.states import name_of
+
+from memalchemy import Checkpointer, Database
+from memalchemy.checkpoints import queries
+from memalchemy.codec import text
+from memalchemy.keys import encode_id
+from memalchemy.log import Log
+from memalchemy.search import search_checkpoints
+from servers import Postgres
+
+DEEP, OTHERS, EACH = 2_000, 50, 40
+"""Checkpoints of the thread that is read, how many threads lie around it, and their checkpoints."""
+
+LOG = Log("default", "deep", "/")
+BINDS: dict[str, Any] = LOG.binds() | {
+    "p_now": datetime(2100, 1, 1, tzinfo=UTC),
+    "p_checkpoint_id": "deep-1000",
+    "p_before": 1_000,
+    "p_limit": 20,
+    "p_low": "deep",
+    "p_high": "deeq",
+    "p_updated_at": datetime(2100, 1, 1, tzinfo=UTC),
+    "p_thread_id": "deep",
+    "p_terms": 1,
+    "match_key": "number",
+    "match_value": "7",
+    "tenant": encode_id("default"),
+    "namespace": "/",
+}
+
+
+async def fill(url: str) -> None:
+    async def save(thread: str, checkpoints: int) -> None:
+        for number in range(1, checkpoints + 1):
+            name = name_of(thread, number)
+            state = {"step": number, "words": f"{thread} said word{number}"}
+            await keep.save(state, thread, name, {"number": number})
+
+    db = Database(url)
+    await db.migrate()
+    async with db:
+        keep = Checkpointer(db)
+        await asyncio.gather(save("deep", DEEP), *(save(f"other {i}", EACH) for i in range(OTHERS)))
+
+
+@dataclass
+class Plan:
+    """How PostgreSQL would run a statement."""
+
+    scanned: set[str] = field(default_factory=set)
+    """The tables it reads from end to end."""
+    indexes: set[str] = field(default_factory=set)
+
+    def add(self, node: dict[str, Any]) -> Plan:
+        if node["Node Type"] == "Seq Scan":
+            self.scanned.add(node["Relation Name"])
+        if "Index Name" in node:
+            self.indexes.add(node["Index Name"])
+        for child in node.get("Plans", ()):
+            self.add(child)
+        return self
+
+
+class Planner:
+    """Asks PostgreSQL how it runs our statements, prepared as the driver prepares them."""
+
+    def __init__(self, server: Postgres, name: str, url: str) -> None:
+        self.url = url
+        self._dialect = asyncio.run(_sqlalchemy_dialect(url))
+        self._connection = psycopg.connect(
+            host=server.host,
+            port=server.port,
+            user=server.user,
+            password=server.password,
+            dbname=name,
+            autocommit=True,
+        )
+        self.memalchemy = Database(url).dialect
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def plan(self, statement: Executable, mode: str, **binds: Any) -> Plan:
+        compiled = statement.compile(dialect=self._dialect)  # type: ignore[attr-defined]
+        values = compiled.params | BINDS | binds
+        literals = [
+            psycopg.sql.Literal(values[name]).as_string(self._connection)
+            for name in compiled.positiontup
+        ]
+        run = self._connection.execute
+        run(f"SET plan_cache_mode = force_{mode}_plan")
+        run(f"PREPARE asked AS {compiled}".encode())
+        try:
+            given = f"({', '.join(literals)})" if literals else ""
+            (explained,) = run(f"EXPLAIN (FORMAT JSON) EXECUTE asked{given}".encode()).fetchone()  # type: ignore[misc]
+        finally:
+            run("DEALLOCATE asked")
+        return Plan().add(explained[0]["Plan"])
+
+
+async def _sqlalchemy_dialect(url: str) -> Any:
+    async with Database(url, migrate="off") as db:
+        return await db.run_sync(lambda connection: connection.dialect)
+
+
+@pytest.fixture(scope="module")
+def planner(postgres: Postgres) -> Iterator[Planner]:
+    name = postgres.create_database()
+    url = postgres.url(name)
+    asyncio.run(fill(url))
+    postgres.execute("ANALYZE", name)
+    planner = Planner(postgres, name, url)
+    yield planner
+    planner.close()
+    postgres.drop_database(name)
+
+
+MODES = pytest.mark.parametrize("mode", ["custom", "generic"])
+
+
+@MODES
+@pytest.mark.parametrize("which", ["latest", "named"])
+def test_a_load_scans_neither_deltas_nor_checkpoints(
+    planner: Planner, which: str, mode: str
+) -> None:
+    plan = planner.plan(queries.read_chain(planner.memalchemy, which=which), mode)
+
+    # Some fifty threads are one page, which is read as soon as an index.
+    assert plan.scanned <= {"threads"}
+    assert "pk_deltas" in plan.indexes
+
+
+@MODES
+@pytest.mark.parametrize("before", [True, False])
+def test_history_is_read_through_an_index(planner: Planner, before: bool, mode: str) -> None:
+    plan = planner.plan(queries.list_names(planner.memalchemy, before=before), mode)
+
+    assert "checkpoints" not in plan.scanned
+    assert "uq_checkpoints_tenant_thread_id_namespace_seq" in plan.indexes
+
+
+@MODES
+def test_one_checkpoint_is_found_through_an_index(planner: Planner, mode: str) -> None:
+    plan = planner.plan(queries.read_name(planner.memalchemy), mode)
+
+    assert "checkpoints" not in plan.scanned
+
+
+@MODES
+@pytest.mark.parametrize("kind", ["text", "number", "container"])
+def test_metadata_is_answered_by_its_index(planner: Planner, kind: str, mode: str) -> None:
+    plan = planner.plan(queries.list_by_metadata(planner.memalchemy, kind=kind), mode)
+
+    assert "checkpoints" not in plan.scanned
+    assert "ix_checkpoints_meta" in plan.indexes
+
+
+@MODES
+def test_a_word_is_found_through_the_text_index(planner: Planner, mode: str) -> None:
+    terms = planner.memalchemy.text_terms(text.query_terms("word1234"))
+
+    plan = planner.plan(search_checkpoints(planner.memalchemy), mode, terms=terms)
+
+    assert "deltas" not in plan.scanned
+    assert "ix_deltas_search_text" in plan.indexes
+
+
+@MODES
+@pytest.mark.parametrize("after", [True, False])
+@pytest.mark.parametrize("prefix", [True, False])
+def test_listing_threads_touches_neither_checkpoints_nor_deltas(
+    planner: Planner, after: bool, prefix: bool, mode: str
+) -> None:
+    statement = queries.list_heads(planner.memalchemy, after=after, prefix=prefix)
+
+    plan = planner.plan(statement, mode)
+
+    assert plan.scanned <= {"threads"}
+    assert all("threads" in index for index in plan.indexes)
+
+
+async def test_saves_update_their_thread_in_place(postgres: Postgres) -> None:
+    """HOT updates write no index entry; an index on a column that saves change would end them."""
+    name = postgres.create_database()
+    db = Database(postgres.url(name))
+    await db.migrate()
+    async with db:
+        keep = Checkpointer(db)
+
+        async def save(thread: str) -> None:
+            for number in range(100):
+                await keep.save({"step": number}, thread)
+
+        await asyncio.gather(*(save(f"thread {i}") for i in range(5)))
+
+    counters = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'threads'"
+    async with asyncio.timeout(20):
+        # A server process adds up what it did when its client leaves.
+        while (updates := postgres.execute(counters, name)[0])[0] < 495:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    assert updates[0] == 495
+    assert updates[1] / updates[0] > 0.9
+    postgres.drop_database(name)
+
+
+@pytest.fixture
+def file(tmp_path: Any) -> str:
+    return f"sqlite:///{tmp_path}/agent.db"
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+@pytest.mark.parametrize("which", ["latest", "named"])
+async def test_a_load_from_a_file_reads_every_table_through_an_index(
+    file: str, which: str, analyzed: bool
+) -> None:
+    async with Database(file) as db:
+        keep = Checkpointer(db)
+        for number in range(1, 200):
+            await keep.save({"step": number}, f"thread {number % 20}", f"c-{number}")
+        if analyzed:
+            await db.run_sync(lambda c: c.exec_driver_sql("ANALYZE"))
+
+        def explain(connection: Connection) -> list[str]:
+            compiled = queries.read_chain(db.dialect, which=which).compile(
+                dialect=connection.dialect
+            )
+            asked = connection.exec_driver_sql(
+                f"EXPLAIN QUERY PLAN {compiled}", (None,) * len(compiled.positiontup)
+            )
+            return [row.detail for row in asked]
+
+        steps = await db.run_sync(explain)
+
+    # The rows that the recursion has found so far are what it scans, and nothing else.
+    assert {m[1] for step in steps if (m := re.match(r"SCAN (\S+)", step))} == {"chain"}
+    searched = {m[1] for step in steps if (m := re.match(r"SEARCH (\S+) USING .*INDEX", step))}
+    assert searched >= {"checkpoints", "deltas", "base", "threads"}
+
+
+async def test_the_text_index_is_right_after_vacuum(file: str) -> None:
+    """It knows rows by their rowid, which VACUUM may give anew to a table without a key of its own.
+
+    So it holds because ``deltas`` has indexes; see xferOptimization in SQLite's insert.c.
+    """
+    names = [name_of("a", number) for number in range(1, 61)]
+    gone = [name for number, name in enumerate(names) if number % 3 != 2]
+    async with Database(file) as db:
+        keep = Checkpointer(db, max_chain_depth=4)
+        for name in names:
+            await keep.save({"word": name.replace("-", "x")}, "thread", name, {"n": name})
+        for name in gone:
+            await keep.delete("thread", name)
+
+    whole = sqlite3.connect(file.removeprefix("sqlite:///"), isolation_level=None)
+    before = whole.execute("SELECT seq, rowid FROM deltas ORDER BY seq").fetchall()
+    assert len(before) < len(names)
+    whole.execute("VACUUM")
+    whole.close()
+
+    proof.file_is_sound(file)
+    async with Database(file) as db:
+        keep = Checkpointer(db)
+        await keep.save({"word": "added"}, "thread", "added")
+        for name in [*names, "added"]:
+            left = [] if name in gone else [name]
+            word = name.replace("-", "x")
+            assert [hit["checkpoint_id"] for hit in await keep.search(word)] == left
+            by_metadata = await keep.query_by_metadata("n", name)
+            assert [hit["checkpoint_id"] for hit in by_metadata] == [
+                n for n in left if n != "added"
+            ]
+    proof.file_is_sound(file)

@@ -246,9 +246,9 @@ class Run:
         if target is source:
             with pytest.raises(ValueError, match="itself"):
                 await copying
-        elif not source.live:
+        elif not source.names:
             assert await copying is False
-        elif target.live:
+        elif target.names:
             with pytest.raises(Conflict):
                 await copying
         else:
@@ -270,7 +270,7 @@ class Run:
         elif target is source:
             with pytest.raises(ValueError, match="own"):
                 await forking
-        elif target.live:
+        elif target.names:
             with pytest.raises(Conflict):
                 await forking
         else:

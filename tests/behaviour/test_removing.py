@@ -176,6 +176,16 @@ async def test_retention_gives_the_room_back(db: Database) -> None:
     assert left < 60
 
 
+async def test_saving_one_id_over_and_over_gives_the_room_back(
+    checkpointer: Checkpointer, db: Database
+) -> None:
+    for n in range(200):
+        await checkpointer.save({"n": n, "text": "x" * n}, "thread", "latest")
+
+    (left,) = await rows(db, DeltaRow)
+    assert left < 60
+
+
 async def test_replacing_under_retention_keeps_as_many_as_promised(db: Database) -> None:
     checkpointer = Checkpointer(db, retention=Retention(keep_last=3))
     for name in ("a", "b", "c", "b", "b", "d"):

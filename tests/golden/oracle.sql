@@ -871,6 +871,14 @@ FROM deltas
 WHERE deltas.tenant = :k_tenant
 AND deltas.thread_id = :k_thread_id
 AND deltas.namespace = :k_namespace
+AND ((deltas.kind NOT IN ('snapshot', 'delta'))
+  OR (EXISTS (
+      SELECT checkpoints.seq
+      FROM checkpoints
+      WHERE checkpoints.tenant = :k_tenant
+      AND checkpoints.thread_id = :k_thread_id
+      AND checkpoints.namespace = :k_namespace
+      AND checkpoints.seq = deltas.seq)))
 FETCH FIRST 1 ROWS ONLY
 
 -- log.removing.bury()

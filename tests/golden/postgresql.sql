@@ -2334,6 +2334,14 @@ FROM deltas
 WHERE deltas.tenant = $1::VARCHAR
 AND deltas.thread_id = $2::VARCHAR
 AND deltas.namespace = $3::VARCHAR
+AND ((deltas.kind NOT IN ('snapshot', 'delta'))
+  OR (EXISTS (
+      SELECT checkpoints.seq
+      FROM checkpoints
+      WHERE checkpoints.tenant = $1::VARCHAR
+      AND checkpoints.thread_id = $2::VARCHAR
+      AND checkpoints.namespace = $3::VARCHAR
+      AND checkpoints.seq = deltas.seq)))
 LIMIT $4::INTEGER
 
 -- log.removing.bury()

@@ -943,6 +943,14 @@ FROM deltas
 WHERE deltas.tenant = ?
 AND deltas.thread_id = ?
 AND deltas.namespace = ?
+AND ((deltas.kind NOT IN ('snapshot', 'delta'))
+  OR (EXISTS (
+      SELECT checkpoints.seq
+      FROM checkpoints
+      WHERE checkpoints.tenant = ?
+      AND checkpoints.thread_id = ?
+      AND checkpoints.namespace = ?
+      AND checkpoints.seq = deltas.seq)))
 LIMIT ?
 OFFSET ?
 

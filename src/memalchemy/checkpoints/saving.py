@@ -91,7 +91,12 @@ class Saver:
             self.cache.put(request.log, new)
         else:
             self.db.on_commit(connection, lambda: self.cache.put(request.log, new))
-        if self.retention is not None and stored.kind == "snapshot" and position.seq > 1:
+        replaced = position.previous_id == request.checkpoint_id
+        if (
+            (self.retention is not None or replaced)
+            and stored.kind == "snapshot"
+            and position.seq > 1
+        ):
             # Names went with the save; the rows under them go here, once in many saves.
             head = await self.db.write(
                 lambda: sweep(self.db.dialect, request.log), connection=connection

@@ -5,12 +5,21 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Executable, Table, and_, bindparam, insert, literal, null, select
+from sqlalchemy import Executable, Table, and_, bindparam, insert, literal, null, or_, select
 
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, UniqueViolation
 from memalchemy.log.removing import Head, lock_log, remove_log
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, Log, new_epoch, of_log
+from memalchemy.log.tables import (
+    CHECKPOINTS,
+    DELTAS,
+    STATES,
+    THREADS,
+    Log,
+    new_epoch,
+    of_log,
+    words,
+)
 from memalchemy.statements import Program, statement
 
 _TABLES: dict[str, Table] = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}
@@ -48,8 +57,10 @@ def copy_head(d: Dialect) -> Executable:
 
 @statement()
 def holds_anything(d: Dialect) -> Executable:
-    """One row if a log has any entry."""
-    return select(DELTAS.c.seq).where(of_log(DELTAS)).limit(1)
+    """One row if a log has an entry that is not a nameless state."""
+    named = select(CHECKPOINTS.c.seq).where(of_log(CHECKPOINTS), CHECKPOINTS.c.seq == DELTAS.c.seq)
+    is_state = DELTAS.c.kind.in_(words(*STATES))
+    return select(DELTAS.c.seq).where(of_log(DELTAS), or_(~is_state, named.exists())).limit(1)
 
 
 def _copy(table: Table, changed: dict[str, Any], where: list[Any]) -> Executable:

@@ -9,9 +9,7 @@ import enum
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final, Protocol, TypeVar, runtime_checkable
-
-StateT = TypeVar("StateT")
+from typing import Any, Final, Protocol, runtime_checkable
 
 
 class Unset(enum.Enum):
@@ -87,8 +85,10 @@ class Retention:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
-        if self.older_than is not None and to_timedelta(self.older_than) <= timedelta(0):
-            raise ValueError("older_than must be longer than zero")
+        if self.older_than is not None:
+            age = to_timedelta(self.older_than)
+            if not timedelta(0) < age < timedelta(days=365_000):
+                raise ValueError("older_than must be longer than zero, and under a thousand years")
         if self.keep_last is None and self.keep_every is None and self.older_than is None:
             raise ValueError("give at least one of keep_last, keep_every, older_than")
 
@@ -137,4 +137,7 @@ def to_timedelta(duration: Seconds) -> timedelta:
         return duration
     if isinstance(duration, bool) or not isinstance(duration, (int, float)):
         raise TypeError(f"a duration is seconds or a timedelta, not {type(duration).__name__}")
-    return timedelta(seconds=duration)
+    try:
+        return timedelta(seconds=duration)
+    except (OverflowError, ValueError) as error:
+        raise ValueError(f"{duration!r} seconds is not a duration") from error

@@ -16,6 +16,7 @@ from memalchemy.errors import TooLarge
 ESCAPE = "\x1a"
 MAX_ID_CHARACTERS = 255
 MAX_ID_BYTES = 1020  # 255 characters of four bytes: fits every index of the schema everywhere
+MAX_STORED_CHARACTERS = 510  # the column; only escaped characters take more than one
 MAX_TENANT_BYTES = 64
 MAX_NAMESPACE_BYTES = 512
 
@@ -70,7 +71,10 @@ def check_thread_id(text: object) -> str:
         TypeError: not a string.
         TooLarge: over 255 characters, or over 1,020 bytes as stored.
     """
-    return _check(text, "thread_id", MAX_ID_BYTES)
+    checked = _check(text, "thread_id", MAX_ID_BYTES)
+    if (size := len(encode_id(checked))) > MAX_STORED_CHARACTERS:
+        raise TooLarge("thread_id as stored", size, MAX_STORED_CHARACTERS, "characters")
+    return checked
 
 
 def check_name(text: object, what: str) -> str:
@@ -100,8 +104,8 @@ def check_tenant(text: object) -> str:
     """A tenant is a non-empty string of at most 64 bytes."""
     if not isinstance(text, str):
         raise TypeError(f"tenant must be a str, not {type(text).__name__}")
-    if not text:
-        raise ValueError("tenant must not be empty")
+    if not text or text == "~":
+        raise ValueError("tenant must not be empty, nor '~', which is memalchemy's own")
     if (size := len(encode_id(text).encode())) > MAX_TENANT_BYTES:
         raise TooLarge("tenant", size, MAX_TENANT_BYTES)
     return text

@@ -223,7 +223,7 @@ class ThreadRow(Base):
     next_seq: Mapped[int] = mapped_column(BigInteger)
     """The position that the next row of the log takes."""
     version: Mapped[int] = mapped_column(BigInteger)
-    """Moves with the head; what compare-and-swap compares."""
+    """Moves with the head."""
     epoch: Mapped[int] = mapped_column(BigInteger)
     """Random at birth; moves when a row is removed that another process may hold as a base."""
     head_id: Mapped[str | None] = mapped_column(NAME)

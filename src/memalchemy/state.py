@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
 from memalchemy.errors import NotSerialisable
@@ -22,7 +22,8 @@ def to_mapping(state: Any) -> tuple[Mapping[str, Any], Fallback | None]:
 
     ``to_checkpoint()`` wins over everything. A pydantic model keeps its Python values (datetimes,
     tuples, sets, bytes, Decimals); only leaves that the codec cannot store, such as enums and URLs,
-    take their JSON form, which ``state_type`` validates back on load.
+    take their JSON form, which ``state_type`` validates back on load. Fields of subclasses are
+    kept, computed fields are not, names are the aliases; a secret is refused, not masked.
 
     Raises:
         NotSerialisable: *state* is none of the three.
@@ -34,7 +35,10 @@ def to_mapping(state: Any) -> tuple[Mapping[str, Any], Fallback | None]:
             raise NotSerialisable("", "is what to_checkpoint() returned, and it is not a mapping")
         return mapping, None
     if isinstance(state, BaseModel):
-        return state.model_dump(mode="python"), to_jsonable_python
+        dumped = state.model_dump(
+            mode="python", round_trip=True, by_alias=True, serialize_as_any=True
+        )
+        return dumped, _json_form
     if isinstance(state, Mapping):
         return state, None
     raise NotSerialisable(
@@ -42,6 +46,12 @@ def to_mapping(state: Any) -> tuple[Mapping[str, Any], Fallback | None]:
         f"is a {type(state).__name__}; a state is a mapping, a pydantic model, or an object with "
         "to_checkpoint() and from_checkpoint()",
     )
+
+
+def _json_form(value: Any) -> Any:
+    if isinstance(value, (SecretStr, SecretBytes)):
+        raise TypeError("a secret's JSON form is a row of asterisks")
+    return to_jsonable_python(value)
 
 
 def from_mapping(stored: dict[str, Any], state_type: Any | None) -> Any:

@@ -178,7 +178,10 @@ class Run:
         word: str,
     ) -> None:
         saving = who.save(state, thread.thread_id, name, parent_id=parent)
-        if parent is None or parent in thread.names:
+        if parent is not None and parent == name:
+            with pytest.raises(ValueError, match="own parent"):
+                await saving
+        elif parent is None or parent in thread.names:
             saved = await saving
             assert name is None or saved == name
             thread.put(saved, parent, state, word)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -261,6 +264,40 @@ async def test_a_save_after_expiry_starts_a_new_life(db: Database) -> None:
     assert await checkpointer.list_checkpoints("thread") == ["new"]
     assert (await checkpointer.get_metadata("thread"))["parent_id"] is None
     assert await rows(db, DeltaRow) == [1]
+
+
+async def test_after_a_save_without_a_ttl_the_thread_does_not_expire(db: Database) -> None:
+    checkpointer = Checkpointer(db)
+    await checkpointer.save({"n": 1}, "thread", ttl=0.1)
+    await checkpointer.save({"n": 2}, "thread")
+    await asyncio.sleep(0.11)
+
+    assert await checkpointer.load("thread") == {"n": 2}
+
+
+async def test_export_writes_out_expired_threads_too(db: Database) -> None:
+    checkpointer = Checkpointer(db)
+    await checkpointer.save({"n": 1}, "thread", ttl=0.01)
+    await asyncio.sleep(0.02)
+
+    assert len([r async for r in checkpointer.export(thread_id="thread")]) == 1
+    assert await checkpointer.forget(thread_id="thread") == 1
+
+
+async def test_no_word_of_a_forgotten_thread_stays_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    async with Database(f"sqlite:///{path}") as db:
+        checkpointer = Checkpointer(db)
+        for n in range(50):
+            await checkpointer.save({"text": f"quuxstreet {n}"}, "thread", metadata={"k": "quuxk"})
+            await checkpointer.save({"text": f"other {n}"}, "other")
+        await checkpointer.forget(thread_id="thread")
+        await db.run_sync(lambda c: c.exec_driver_sql("PRAGMA incremental_vacuum"))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("VACUUM")
+
+    assert b"quuxst" not in path.read_bytes()
+    assert b"other" in path.read_bytes()
 
 
 async def test_each_save_moves_the_expiry(db: Database) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, computed_field
 from sqlalchemy import select, update
 
 from memalchemy import Checkpointer, Corrupt, Database, NotSerialisable, TooLarge, events
@@ -273,6 +273,63 @@ async def test_a_pydantic_model_loads_back_as_an_equal_model(db: Database) -> No
 
     assert await checkpointer.load("thread") == state
     assert (await Checkpointer(db).load("thread"))["preferences"]["colour"] == "red"
+
+
+class Base(BaseModel):
+    name: str
+
+
+class Special(Base):
+    extra: int
+
+
+class Careful(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    inner_name: str = Field(alias="innerName")
+    bases: list[Base] = []
+
+    @computed_field
+    def shouted(self) -> str:
+        return self.inner_name.upper()
+
+
+class Locked(BaseModel):
+    password: SecretStr
+
+
+async def test_a_model_with_aliases_and_computed_fields_loads_back(db: Database) -> None:
+    checkpointer = Checkpointer(db, state_type=Careful)
+    state = Careful(innerName="x", bases=[Base(name="a")])
+    await checkpointer.save(state, "thread")
+
+    assert await checkpointer.load("thread") == state
+
+
+async def test_the_fields_of_a_submodel_are_kept(checkpointer: Checkpointer) -> None:
+    await checkpointer.save(Careful(innerName="x", bases=[Special(name="a", extra=1)]), "thread")
+
+    assert (await checkpointer.load("thread"))["bases"] == [{"name": "a", "extra": 1}]
+
+
+async def test_a_secret_is_refused_and_not_masked(checkpointer: Checkpointer) -> None:
+    with pytest.raises(NotSerialisable) as caught:
+        await checkpointer.save(Locked(password="hunter2"), "thread")  # type: ignore[arg-type]
+
+    assert caught.value.path == "/password"
+    assert "hunter2" not in str(caught.value)
+
+
+async def test_ids_of_the_wrong_kind_are_refused_by_every_reader(
+    checkpointer: Checkpointer,
+) -> None:
+    for call in (checkpointer.load, checkpointer.delete, checkpointer.exists):
+        with pytest.raises(TypeError):
+            await call("thread", 5)  # type: ignore[operator]
+    with pytest.raises(TooLarge):
+        await checkpointer.save({}, "\ud800" * 100)
+    with pytest.raises(ValueError, match="own parent"):
+        await checkpointer.save({}, "thread", "a", parent_id="a")
 
 
 class Custom:

@@ -76,7 +76,7 @@ def test_an_id_that_is_taken_fits_its_column_and_index_as_it_is_stored(
 ) -> None:
     text *= times
     for check, bytes_, characters in (
-        (check_thread_id, keys.MAX_ID_BYTES, keys.MAX_ID_BYTES),
+        (check_thread_id, keys.MAX_ID_BYTES, keys.MAX_STORED_CHARACTERS),
         (lambda given: check_name(given, "id"), keys.MAX_ID_BYTES, keys.MAX_ID_CHARACTERS),
     ):
         fits = (

@@ -269,10 +269,12 @@ AND (EXISTS (
       OR threads.expires_at > :p_now)))
 
 -- checkpoints.queries.read_chain(which=latest)
-WITH chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, codec, checksum, payload) AS (
+WITH chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size, codec, checksum,
+    payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
     deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -296,7 +298,7 @@ WITH chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, codec, check
   UNION ALL
   SELECT chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch, base.seq AS seq,
     base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
-    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
   FROM chain
   JOIN deltas base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
@@ -304,15 +306,17 @@ WITH chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, codec, check
   AND base.thread_id = :k_thread_id
   AND base.namespace = :k_namespace)
 SELECT chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth, chain.since_bytes,
-  chain.codec, chain.checksum, chain.payload
+  chain.raw_size, chain.codec, chain.checksum, chain.payload
 FROM chain
 ORDER BY chain.seq
 
 -- checkpoints.queries.read_chain(which=named)
-WITH chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, codec, checksum, payload) AS (
+WITH chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size, codec, checksum,
+    payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
     deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -337,7 +341,7 @@ WITH chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, codec, check
   UNION ALL
   SELECT chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch, base.seq AS seq,
     base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
-    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
   FROM chain
   JOIN deltas base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
@@ -345,7 +349,7 @@ WITH chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, codec, check
   AND base.thread_id = :k_thread_id
   AND base.namespace = :k_namespace)
 SELECT chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth, chain.since_bytes,
-  chain.codec, chain.checksum, chain.payload
+  chain.raw_size, chain.codec, chain.checksum, chain.payload
 FROM chain
 ORDER BY chain.seq
 
@@ -515,8 +519,7 @@ AND checkpoints.seq = :p_seq
 -- log.appending.advance(based=True, expected=any, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
-  expires_at=coalesce(:p_expires_at, threads.expires_at)
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -537,8 +540,7 @@ INTO :ret_0, :ret_1, :ret_2, :ret_3
 -- log.appending.advance(based=True, expected=any, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
-  expires_at=coalesce(:p_expires_at, threads.expires_at)
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -552,8 +554,7 @@ INTO :ret_0, :ret_1, :ret_2, :ret_3
 -- log.appending.advance(based=True, expected=head, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
-  expires_at=coalesce(:p_expires_at, threads.expires_at)
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -575,8 +576,7 @@ INTO :ret_0, :ret_1, :ret_2, :ret_3
 -- log.appending.advance(based=True, expected=head, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
-  expires_at=coalesce(:p_expires_at, threads.expires_at)
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -591,8 +591,7 @@ INTO :ret_0, :ret_1, :ret_2, :ret_3
 -- log.appending.advance(based=True, expected=none, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
-  expires_at=coalesce(:p_expires_at, threads.expires_at)
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -614,8 +613,7 @@ INTO :ret_0, :ret_1, :ret_2, :ret_3
 -- log.appending.advance(based=True, expected=none, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
-  expires_at=coalesce(:p_expires_at, threads.expires_at)
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -630,8 +628,7 @@ INTO :ret_0, :ret_1, :ret_2, :ret_3
 -- log.appending.advance(based=False, expected=any, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
-  expires_at=coalesce(:p_expires_at, threads.expires_at)
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -651,8 +648,7 @@ INTO :ret_0, :ret_1, :ret_2, :ret_3
 -- log.appending.advance(based=False, expected=any, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
-  expires_at=coalesce(:p_expires_at, threads.expires_at)
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -665,8 +661,7 @@ INTO :ret_0, :ret_1, :ret_2, :ret_3
 -- log.appending.advance(based=False, expected=head, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
-  expires_at=coalesce(:p_expires_at, threads.expires_at)
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -687,8 +682,7 @@ INTO :ret_0, :ret_1, :ret_2, :ret_3
 -- log.appending.advance(based=False, expected=head, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
-  expires_at=coalesce(:p_expires_at, threads.expires_at)
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -702,8 +696,7 @@ INTO :ret_0, :ret_1, :ret_2, :ret_3
 -- log.appending.advance(based=False, expected=none, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
-  expires_at=coalesce(:p_expires_at, threads.expires_at)
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -724,8 +717,7 @@ INTO :ret_0, :ret_1, :ret_2, :ret_3
 -- log.appending.advance(based=False, expected=none, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
-  expires_at=coalesce(:p_expires_at, threads.expires_at)
+  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -742,8 +734,7 @@ SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :versi
 WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
 ELSE threads.epoch END, head_id=:p_checkpoint_id, previous_id=threads.head_id, created_at=CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN :p_now
-ELSE threads.created_at END, updated_at=:p_now, expires_at=coalesce(:p_expires_at,
-    threads.expires_at), deleted_at=NULL
+ELSE threads.created_at END, updated_at=:p_now, expires_at=:p_expires_at, deleted_at=NULL
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -758,8 +749,7 @@ SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :versi
 WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
 ELSE threads.epoch END, head_id=:p_checkpoint_id, previous_id=threads.head_id, created_at=CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN :p_now
-ELSE threads.created_at END, updated_at=:p_now, expires_at=coalesce(:p_expires_at,
-    threads.expires_at), deleted_at=NULL
+ELSE threads.created_at END, updated_at=:p_now, expires_at=:p_expires_at, deleted_at=NULL
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -880,6 +870,14 @@ AND ((deltas.kind NOT IN ('snapshot', 'delta'))
       AND checkpoints.namespace = :k_namespace
       AND checkpoints.seq = deltas.seq)))
 FETCH FIRST 1 ROWS ONLY
+
+-- log.copying.read_position()
+SELECT checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.checkpoint_id = :p_checkpoint_id
 
 -- log.removing.bury()
 UPDATE threads

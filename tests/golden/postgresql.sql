@@ -271,11 +271,12 @@ AND (EXISTS (
       OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE)))
 
 -- checkpoints.queries.read_chain(which=latest)
-WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, codec, checksum,
-    payload) AS (
+WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size, codec,
+    checksum, payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
     deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -299,7 +300,7 @@ WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, co
   UNION ALL
   SELECT chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch, base.seq AS seq,
     base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
-    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
@@ -307,16 +308,17 @@ WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, co
   AND base.thread_id = $2::VARCHAR
   AND base.namespace = $3::VARCHAR)
 SELECT chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth, chain.since_bytes,
-  chain.codec, chain.checksum, chain.payload
+  chain.raw_size, chain.codec, chain.checksum, chain.payload
 FROM chain
 ORDER BY chain.seq
 
 -- checkpoints.queries.read_chain(which=named)
-WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, codec, checksum,
-    payload) AS (
+WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size, codec,
+    checksum, payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
     deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -341,7 +343,7 @@ WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, co
   UNION ALL
   SELECT chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch, base.seq AS seq,
     base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
-    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
@@ -349,7 +351,7 @@ WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, co
   AND base.thread_id = $2::VARCHAR
   AND base.namespace = $3::VARCHAR)
 SELECT chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth, chain.since_bytes,
-  chain.codec, chain.checksum, chain.payload
+  chain.raw_size, chain.codec, chain.checksum, chain.payload
 FROM chain
 ORDER BY chain.seq
 
@@ -522,7 +524,7 @@ AND checkpoints.seq = $5::BIGINT
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
   head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  expires_at=$5::TIMESTAMP WITH TIME ZONE
 WHERE threads.tenant = $6::VARCHAR
 AND threads.thread_id = $7::VARCHAR
 AND threads.namespace = $8::VARCHAR
@@ -543,7 +545,7 @@ RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.p
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
   head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  expires_at=$5::TIMESTAMP WITH TIME ZONE
 WHERE threads.tenant = $6::VARCHAR
 AND threads.thread_id = $7::VARCHAR
 AND threads.namespace = $8::VARCHAR
@@ -557,7 +559,7 @@ RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.p
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
   head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  expires_at=$5::TIMESTAMP WITH TIME ZONE
 WHERE threads.tenant = $6::VARCHAR
 AND threads.thread_id = $7::VARCHAR
 AND threads.namespace = $8::VARCHAR
@@ -579,7 +581,7 @@ RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.p
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
   head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  expires_at=$5::TIMESTAMP WITH TIME ZONE
 WHERE threads.tenant = $6::VARCHAR
 AND threads.thread_id = $7::VARCHAR
 AND threads.namespace = $8::VARCHAR
@@ -594,7 +596,7 @@ RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.p
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
   head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  expires_at=$5::TIMESTAMP WITH TIME ZONE
 WHERE threads.tenant = $6::VARCHAR
 AND threads.thread_id = $7::VARCHAR
 AND threads.namespace = $8::VARCHAR
@@ -616,7 +618,7 @@ RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.p
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
   head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  expires_at=$5::TIMESTAMP WITH TIME ZONE
 WHERE threads.tenant = $6::VARCHAR
 AND threads.thread_id = $7::VARCHAR
 AND threads.namespace = $8::VARCHAR
@@ -631,7 +633,7 @@ RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.p
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
   head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  expires_at=$5::TIMESTAMP WITH TIME ZONE
 WHERE threads.tenant = $6::VARCHAR
 AND threads.thread_id = $7::VARCHAR
 AND threads.namespace = $8::VARCHAR
@@ -651,7 +653,7 @@ RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.p
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
   head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  expires_at=$5::TIMESTAMP WITH TIME ZONE
 WHERE threads.tenant = $6::VARCHAR
 AND threads.thread_id = $7::VARCHAR
 AND threads.namespace = $8::VARCHAR
@@ -664,7 +666,7 @@ RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.p
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
   head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  expires_at=$5::TIMESTAMP WITH TIME ZONE
 WHERE threads.tenant = $6::VARCHAR
 AND threads.thread_id = $7::VARCHAR
 AND threads.namespace = $8::VARCHAR
@@ -685,7 +687,7 @@ RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.p
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
   head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  expires_at=$5::TIMESTAMP WITH TIME ZONE
 WHERE threads.tenant = $6::VARCHAR
 AND threads.thread_id = $7::VARCHAR
 AND threads.namespace = $8::VARCHAR
@@ -699,7 +701,7 @@ RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.p
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
   head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  expires_at=$5::TIMESTAMP WITH TIME ZONE
 WHERE threads.tenant = $6::VARCHAR
 AND threads.thread_id = $7::VARCHAR
 AND threads.namespace = $8::VARCHAR
@@ -720,7 +722,7 @@ RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.p
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
   head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=coalesce($5::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+  expires_at=$5::TIMESTAMP WITH TIME ZONE
 WHERE threads.tenant = $6::VARCHAR
 AND threads.thread_id = $7::VARCHAR
 AND threads.namespace = $8::VARCHAR
@@ -743,7 +745,7 @@ WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $13::BIGINT
 ELSE threads.epoch END, head_id = $7::VARCHAR, previous_id = threads.head_id, created_at = CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN $9::TIMESTAMP WITH TIME ZONE
 ELSE threads.created_at END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
-  expires_at = coalesce($10::TIMESTAMP WITH TIME ZONE, threads.expires_at), deleted_at = NULL
+  expires_at = $10::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
 WHERE threads.expires_at IS NULL
 OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE
 RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
@@ -761,7 +763,7 @@ WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $13::BIGINT
 ELSE threads.epoch END, head_id = $7::VARCHAR, previous_id = threads.head_id, created_at = CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN $9::TIMESTAMP WITH TIME ZONE
 ELSE threads.created_at END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
-  expires_at = coalesce($10::TIMESTAMP WITH TIME ZONE, threads.expires_at), deleted_at = NULL
+  expires_at = $10::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
 WHERE (threads.expires_at IS NULL
   OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE)
 AND threads.head_id IS NULL
@@ -810,7 +812,7 @@ VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::VARCHAR, $6::VARC
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -875,7 +877,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -920,7 +922,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -978,7 +980,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1016,7 +1018,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1082,7 +1084,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1128,7 +1130,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1187,7 +1189,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1226,7 +1228,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1292,7 +1294,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1338,7 +1340,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1397,7 +1399,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1436,7 +1438,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1502,7 +1504,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1548,7 +1550,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1607,7 +1609,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1646,7 +1648,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1713,7 +1715,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1760,7 +1762,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1820,7 +1822,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1860,7 +1862,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1927,7 +1929,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1974,7 +1976,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -2034,7 +2036,7 @@ FROM head
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=coalesce($24::TIMESTAMP WITH TIME ZONE, threads.expires_at)
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -2083,7 +2085,7 @@ WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, versi
   ELSE threads.epoch END, head_id = $23::VARCHAR, previous_id = threads.head_id, created_at = CASE
   WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
   ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
-    expires_at = coalesce($26::TIMESTAMP WITH TIME ZONE, threads.expires_at), deleted_at = NULL
+    expires_at = $26::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
   WHERE threads.expires_at IS NULL
   OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE
   RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
@@ -2146,7 +2148,7 @@ WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, versi
   ELSE threads.epoch END, head_id = $23::VARCHAR, previous_id = threads.head_id, created_at = CASE
   WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
   ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
-    expires_at = coalesce($26::TIMESTAMP WITH TIME ZONE, threads.expires_at), deleted_at = NULL
+    expires_at = $26::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
   WHERE threads.expires_at IS NULL
   OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE
   RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
@@ -2189,7 +2191,7 @@ WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, versi
   ELSE threads.epoch END, head_id = $23::VARCHAR, previous_id = threads.head_id, created_at = CASE
   WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
   ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
-    expires_at = coalesce($26::TIMESTAMP WITH TIME ZONE, threads.expires_at), deleted_at = NULL
+    expires_at = $26::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
   WHERE (threads.expires_at IS NULL
     OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NULL
@@ -2253,7 +2255,7 @@ WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, versi
   ELSE threads.epoch END, head_id = $23::VARCHAR, previous_id = threads.head_id, created_at = CASE
   WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
   ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
-    expires_at = coalesce($26::TIMESTAMP WITH TIME ZONE, threads.expires_at), deleted_at = NULL
+    expires_at = $26::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
   WHERE (threads.expires_at IS NULL
     OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NULL
@@ -2343,6 +2345,14 @@ AND ((deltas.kind NOT IN ('snapshot', 'delta'))
       AND checkpoints.namespace = $3::VARCHAR
       AND checkpoints.seq = deltas.seq)))
 LIMIT $4::INTEGER
+
+-- log.copying.read_position()
+SELECT checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND checkpoints.checkpoint_id = $4::VARCHAR
 
 -- log.removing.bury()
 UPDATE threads

@@ -333,11 +333,12 @@ AND (EXISTS (
       OR threads.expires_at > ?)))
 
 -- checkpoints.queries.read_chain(which=latest)
-WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, codec, checksum,
-    payload) AS (
+WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size, codec,
+    checksum, payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
     deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -361,7 +362,7 @@ WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, co
   UNION ALL
   SELECT chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch, base.seq AS seq,
     base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
-    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
@@ -369,16 +370,17 @@ WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, co
   AND base.thread_id = ?
   AND base.namespace = ?)
 SELECT chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth, chain.since_bytes,
-  chain.codec, chain.checksum, chain.payload
+  chain.raw_size, chain.codec, chain.checksum, chain.payload
 FROM chain
 ORDER BY chain.seq
 
 -- checkpoints.queries.read_chain(which=named)
-WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, codec, checksum,
-    payload) AS (
+WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size, codec,
+    checksum, payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
     deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -403,7 +405,7 @@ WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, co
   UNION ALL
   SELECT chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch, base.seq AS seq,
     base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
-    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
@@ -411,7 +413,7 @@ WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, co
   AND base.thread_id = ?
   AND base.namespace = ?)
 SELECT chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth, chain.since_bytes,
-  chain.codec, chain.checksum, chain.payload
+  chain.raw_size, chain.codec, chain.checksum, chain.payload
 FROM chain
 ORDER BY chain.seq
 
@@ -614,6 +616,14 @@ AND (threads.deleted_at IS NULL
   OR threads.deleted_at < ?)
 RETURNING thread_id
 
+-- checkpoints.upkeep.purge(index=deltas_search)
+INSERT INTO deltas_search(deltas_search)
+VALUES ('optimize')
+
+-- checkpoints.upkeep.purge(index=checkpoints_meta)
+INSERT INTO checkpoints_meta(checkpoints_meta)
+VALUES ('optimize')
+
 -- checkpoints.upkeep.rewrite_delta()
 UPDATE deltas
 SET kind=?, base_seq=?, depth=?, since_bytes=?, codec=?, checksum=?, payload=?
@@ -633,7 +643,7 @@ AND checkpoints.seq = ?
 -- log.appending.advance(based=True, expected=any, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+  previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -653,7 +663,7 @@ RETURNING next_seq - 1 AS seq, version, epoch, previous_id
 -- log.appending.advance(based=True, expected=any, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+  previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -666,7 +676,7 @@ RETURNING next_seq - 1 AS seq, version, epoch, previous_id
 -- log.appending.advance(based=True, expected=head, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+  previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -687,7 +697,7 @@ RETURNING next_seq - 1 AS seq, version, epoch, previous_id
 -- log.appending.advance(based=True, expected=head, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+  previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -701,7 +711,7 @@ RETURNING next_seq - 1 AS seq, version, epoch, previous_id
 -- log.appending.advance(based=True, expected=none, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+  previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -722,7 +732,7 @@ RETURNING next_seq - 1 AS seq, version, epoch, previous_id
 -- log.appending.advance(based=True, expected=none, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+  previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -736,7 +746,7 @@ RETURNING next_seq - 1 AS seq, version, epoch, previous_id
 -- log.appending.advance(based=False, expected=any, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+  previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -755,7 +765,7 @@ RETURNING next_seq - 1 AS seq, version, epoch, previous_id
 -- log.appending.advance(based=False, expected=any, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+  previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -767,7 +777,7 @@ RETURNING next_seq - 1 AS seq, version, epoch, previous_id
 -- log.appending.advance(based=False, expected=head, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+  previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -787,7 +797,7 @@ RETURNING next_seq - 1 AS seq, version, epoch, previous_id
 -- log.appending.advance(based=False, expected=head, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+  previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -800,7 +810,7 @@ RETURNING next_seq - 1 AS seq, version, epoch, previous_id
 -- log.appending.advance(based=False, expected=none, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+  previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -820,7 +830,7 @@ RETURNING next_seq - 1 AS seq, version, epoch, previous_id
 -- log.appending.advance(based=False, expected=none, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=coalesce(?, threads.expires_at)
+  previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -839,8 +849,7 @@ DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?)
 WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
 ELSE threads.epoch END, head_id = ?, previous_id = threads.head_id, created_at = CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN ?
-ELSE threads.created_at END, updated_at = ?, expires_at = coalesce(?, threads.expires_at),
-  deleted_at = NULL
+ELSE threads.created_at END, updated_at = ?, expires_at = ?, deleted_at = NULL
 WHERE threads.expires_at IS NULL
 OR threads.expires_at > ?
 RETURNING next_seq - 1 AS seq, version, epoch, previous_id
@@ -854,8 +863,7 @@ DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?)
 WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
 ELSE threads.epoch END, head_id = ?, previous_id = threads.head_id, created_at = CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN ?
-ELSE threads.created_at END, updated_at = ?, expires_at = coalesce(?, threads.expires_at),
-  deleted_at = NULL
+ELSE threads.created_at END, updated_at = ?, expires_at = ?, deleted_at = NULL
 WHERE (threads.expires_at IS NULL
   OR threads.expires_at > ?)
 AND threads.head_id IS NULL
@@ -953,6 +961,14 @@ AND ((deltas.kind NOT IN ('snapshot', 'delta'))
       AND checkpoints.seq = deltas.seq)))
 LIMIT ?
 OFFSET ?
+
+-- log.copying.read_position()
+SELECT checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND checkpoints.checkpoint_id = ?
 
 -- log.removing.bury()
 UPDATE threads

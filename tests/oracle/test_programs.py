@@ -46,7 +46,8 @@ def head(head_id: str | None = "one", *, next_seq: int = 2, deleted: bool = Fals
 
 def link(stored: Call, checkpoint_id: str = "one", epoch: int = 7) -> dict[str, Any]:
     """A recorded INSERT into deltas as the row that `read_chain` returns."""
-    columns = ("seq", "base_seq", "depth", "since_bytes", "codec", "checksum", "payload")
+    columns = ("seq", "base_seq", "depth", "since_bytes", "raw_size", "codec", "checksum")
+    columns += ("payload",)
     return {"checkpoint_id": checkpoint_id, "epoch": epoch} | {
         name: stored.binds[f"p_{name}"] for name in columns
     }

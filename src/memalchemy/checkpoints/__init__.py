@@ -18,7 +18,7 @@ from memalchemy.checkpoints.keeping import Keeping
 from memalchemy.checkpoints.looking import Looking
 from memalchemy.checkpoints.metadata import check_metadata
 from memalchemy.checkpoints.saving import Request, Saver, encode_off_loop, off_loop
-from memalchemy.checkpoints.scope import missing
+from memalchemy.checkpoints.scope import check_optional, missing
 from memalchemy.codec import values
 from memalchemy.contracts import (
     UNSET,
@@ -125,7 +125,8 @@ class Checkpointer(Looking, Branching, Keeping):
             parent_id: branch off this checkpoint instead of the newest.
             expected_parent: raise `Conflict` unless this is the newest checkpoint (``None``:
                 unless there is none). The check and the save are one.
-            ttl: in place of the checkpointer's own.
+            ttl: in place of the checkpointer's own. The last save counts: after one without any,
+                the thread does not expire.
 
         Raises:
             NotSerialisable, TooLarge: the state or metadata cannot be stored; nothing was written.
@@ -140,6 +141,8 @@ class Checkpointer(Looking, Branching, Keeping):
                 check_name(value, name)
         mapping, fallback = to_mapping(state)
         life = self._ttl if ttl is None else _positive(ttl)
+        if parent_id is not None and parent_id == checkpoint_id:
+            raise ValueError("a checkpoint cannot be its own parent")
         now = datetime.now(UTC)
         request = Request(
             log=log,
@@ -171,6 +174,7 @@ class Checkpointer(Looking, Branching, Keeping):
             Corrupt: what is stored does not match its checksum.
         """
         log = self._log(thread_id)
+        check_optional(checkpoint_id)
         now = datetime.now(UTC)
         with operation("checkpoint.load", **self._about(thread_id, checkpoint_id)) as event:
             tip = await self.db.read(
@@ -187,7 +191,7 @@ class Checkpointer(Looking, Branching, Keeping):
                 return rebuilt, values.decode_state(rebuilt.parts())
 
             try:
-                rebuilt, state = await off_loop(event.payload_bytes * 8, decode)
+                rebuilt, state = await off_loop(tip.raw_size, decode)
             except Corrupt as error:
                 raise Corrupt(
                     f"checkpoint {tip.checkpoint_id!r} of thread {thread_id!r}: {error}"
@@ -210,6 +214,7 @@ class Checkpointer(Looking, Branching, Keeping):
         A deleted checkpoint's state stays in the database, without a name, while others are stored
         as differences from it; `rewrite` ends that.
         """
+        check_optional(checkpoint_id)
         log, d, now = self._log(thread_id), self.db.dialect, datetime.now(UTC)
         with operation("checkpoint.delete", **self._about(thread_id, checkpoint_id)) as event:
             if checkpoint_id is None:
@@ -243,6 +248,6 @@ class Checkpointer(Looking, Branching, Keeping):
 
 def _positive(ttl: Seconds) -> timedelta:
     life = to_timedelta(ttl)
-    if life <= timedelta(0):
-        raise ValueError("ttl must be longer than zero")
+    if not timedelta(0) < life < timedelta(days=365_000):
+        raise ValueError("ttl must be longer than zero and shorter than a thousand years")
     return life

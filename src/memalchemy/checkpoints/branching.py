@@ -35,15 +35,15 @@ class Branching(Scope):
             ValueError: the new thread is the old one.
         """
         info = await self._needed(thread_id, checkpoint_id, connection)
-        target = new_thread_id or f"{thread_id}-fork-{uuid4().hex[:8]}"
+        target = new_thread_id
+        if target is None:
+            target = f"{thread_id}-fork-{uuid4().hex[:8]}"
         if target == thread_id:
             raise ValueError("a fork needs a thread id of its own")
         source, to, now = self._log(thread_id), self._log(target), datetime.now(UTC)
         self._cache.drop(to)
         copied = await self.db.write(
-            lambda: copy_log(
-                self.db.dialect, source, to, now, until=info.seq, head_id=info.checkpoint_id
-            ),
+            lambda: copy_log(self.db.dialect, source, to, now, checkpoint_id=info.checkpoint_id),
             connection=connection,
         )
         if not copied:

@@ -43,6 +43,8 @@ class Tip:
     epoch: int
     since_bytes: int
     links: tuple[Link, ...]
+    raw_size: int
+    """The state's encoded size, decompressed."""
 
     @property
     def seq(self) -> int:
@@ -106,7 +108,7 @@ class Draft:
     def as_tip(self, checkpoint_id: str, seq: int, epoch: int) -> Tip:
         """What the stored draft is to the next save."""
         link = Link(seq, self.depth, self.payload, self.checksum, self.parts)
-        return Tip(checkpoint_id, epoch, self.since_bytes, (*self.chain, link))
+        return Tip(checkpoint_id, epoch, self.since_bytes, (*self.chain, link), self.raw_size)
 
 
 def encode(parts: Parts, tip: Tip | None, *, level: int, max_depth: int) -> Draft:

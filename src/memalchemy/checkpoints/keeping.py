@@ -19,6 +19,9 @@ from memalchemy.database import HostConnection
 from memalchemy.keys import decode_namespace
 from memalchemy.log import Log, prune_log
 
+# An expired thread is gone for every reader, but forget erases it, so export writes it out.
+_BEFORE_ANY_EXPIRY = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 class Keeping(Scope):
     """The upkeep of `Checkpointer`."""
@@ -53,8 +56,8 @@ class Keeping(Scope):
 
         Returns how many checkpoints went. Works in batches, each its own transaction.
         """
-        if older_than_days < 0:
-            raise ValueError("older_than_days must not be negative")
+        if not 0 <= older_than_days < 365_000:
+            raise ValueError("older_than_days must not be negative, nor over a thousand years")
         now = datetime.now(UTC)
         cutoff = now - timedelta(days=older_than_days)
         removed = 0
@@ -98,9 +101,10 @@ class Keeping(Scope):
     ) -> int:
         """Erase everything of a tenant, of a thread, or of every thread that carries *metadata*.
 
-        Exactly one of the three. All logs and namespaces, leaving no tombstone; a tenant's store
-        items too. Returns how many checkpoints and items went. `export` with the same argument
-        writes out the same set.
+        Exactly one of the three. All logs and namespaces, expired ones too, leaving no tombstone,
+        and no word of them in a text index. Returns how many checkpoints (and, of a tenant, store
+        items) went. `export` with the same argument writes out the same checkpoints. What the
+        database itself keeps (free pages, write-ahead logs, backups) is beyond it.
         """
         _exactly_one(tenant, thread_id, metadata)
         d = self.db.dialect
@@ -191,14 +195,13 @@ class Keeping(Scope):
     ) -> AsyncIterator[dict[str, Any]]:
         d = self.db.dialect
         for name in await self._rows(upkeep.list_in_order(d), log.binds(), connection):
-            now = datetime.now(UTC)
             tip = await self.db.read(
-                partial(queries.chain, d, log, name.checkpoint_id, now),
+                partial(queries.chain, d, log, name.checkpoint_id, _BEFORE_ANY_EXPIRY),
                 connection=connection,
             )
             rows = await self._rows(
                 queries.read_name(d),
-                log.binds() | {"p_checkpoint_id": name.checkpoint_id},
+                log.binds() | {"p_checkpoint_id": name.checkpoint_id, "p_now": _BEFORE_ANY_EXPIRY},
                 connection,
             )
             if tip is None or not rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -32,7 +33,7 @@ from memalchemy.log.tables import (
 )
 from memalchemy.statements import Program, statement
 
-_LINK = ("seq", "base_seq", "depth", "since_bytes", "codec", "checksum", "payload")
+_LINK = ("seq", "base_seq", "depth", "since_bytes", "raw_size", "codec", "checksum", "payload")
 _INFO = (
     "thread_id",
     "checkpoint_id",
@@ -94,7 +95,10 @@ def read_chain(d: Dialect, which: str) -> Executable:
 
 
 def chain(d: Dialect, log: Log, checkpoint_id: str | None, now: datetime) -> Program[Tip | None]:
-    """A checkpoint (the newest, without an id) decoded and verified; ``None`` if there is none."""
+    """The rows of a checkpoint (the newest, without an id), in order and complete, still encoded.
+
+    `decoded` rebuilds and verifies them. ``None`` if there is no such checkpoint.
+    """
     which = "latest" if checkpoint_id is None else "named"
     values = log.binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}
     rows = yield read_chain(d, which=which), values
@@ -112,12 +116,18 @@ def chain(d: Dialect, log: Log, checkpoint_id: str | None, now: datetime) -> Pro
     if expected is not None:
         raise Corrupt(f"a state that others build on is missing at position {expected}")
     newest = rows[-1]
-    return Tip(newest.checkpoint_id, newest.epoch, newest.since_bytes, tuple(reversed(links)))
+    return Tip(
+        newest.checkpoint_id,
+        newest.epoch,
+        newest.since_bytes,
+        tuple(reversed(links)),
+        newest.raw_size,
+    )
 
 
 def decoded(tip: Tip) -> Tip:
     """*tip* with its chain rebuilt and verified."""
-    return Tip(tip.checkpoint_id, tip.epoch, tip.since_bytes, rebuild(tip.links))
+    return replace(tip, links=rebuild(tip.links))
 
 
 def info(row: Any) -> CheckpointInfo:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -17,8 +18,14 @@ from memalchemy.codec import text, values
 from memalchemy.contracts import UNSET, Retention, Unset
 from memalchemy.database import Database, HostConnection
 from memalchemy.dialects import Dialect
-from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound, ThreadDeleted
-from memalchemy.events import Event, publish
+from memalchemy.errors import (
+    Conflict,
+    DatabaseUnreachable,
+    MemalchemyError,
+    NotFound,
+    ThreadDeleted,
+)
+from memalchemy.events import Event, operation, publish
 from memalchemy.log import Head, Log, Position, append, new_epoch, read_head, remove_log, sweep
 from memalchemy.statements import Program
 
@@ -68,17 +75,17 @@ class Saver:
         for attempt in range(TRIES):
             tip = await self._tip(request, connection, event, fresh=attempt > 0)
             size = values.state_size(request.parts)
-            state = request.state
-            if not event.cache_hit or size >= OFF_LOOP_BYTES:
-                # The caller's object may change while we wait; what was encoded does not.
-                state = values.decode_state(request.parts)
+            # The caller's object may change while we wait; what was encoded does not.
+            waited = not event.cache_hit or size >= OFF_LOOP_BYTES
+            state = None if waited else request.state
             # Others can go on deleting bases; a snapshot needs none.
             snapshot = attempt >= DELTA_TRIES
             draft = await off_loop(size, partial(self._encode, request, state, tip, snapshot))
             position = await self._write(request, *draft, connection, event)
+            if position is None:
+                position = await self._explain(request, connection, event)
             if position is not None:
                 break
-            await self._explain(request, connection, event)
         else:
             raise Conflict(
                 f"thread {request.log.thread_id!r} was deleted and saved by others {TRIES} times "
@@ -90,7 +97,8 @@ class Saver:
         if connection is None:
             self.cache.put(request.log, new)
         else:
-            self.db.on_commit(connection, lambda: self.cache.put(request.log, new))
+            # Whether the host's transaction, or a savepoint in it, holds is not ours to know.
+            self.cache.drop(request.log)
         replaced = position.previous_id == request.checkpoint_id
         if (
             (self.retention is not None or replaced)
@@ -98,12 +106,22 @@ class Saver:
             and position.seq > 1
         ):
             # Names went with the save; the rows under them go here, once in many saves.
+            await self._sweep(request.log, new, connection)
+
+    async def _sweep(self, log: Log, newest: Tip, connection: HostConnection | None) -> None:
+        """Remove what the log no longer needs. The save has happened: its answer does not wait on
+        whether this works, and the next snapshot sweeps again.
+        """
+        with (
+            suppress(*(() if connection is not None else (MemalchemyError,))),
+            operation("checkpoint.sweep", tenant=log.tenant, thread_id=log.thread_id) as event,
+        ):
             head = await self.db.write(
-                lambda: sweep(self.db.dialect, request.log), connection=connection
+                lambda: sweep(self.db.dialect, log), connection=connection, event=event
             )
-            if connection is None and head is not None and head.head_id == new.checkpoint_id:
+            if connection is None and head is not None and head.head_id == newest.checkpoint_id:
                 # What the newest checkpoint stands on was not swept: only the epoch is new.
-                self.cache.put(request.log, replace(new, epoch=head.epoch))
+                self.cache.put(log, replace(newest, epoch=head.epoch))
 
     async def _write(
         self,
@@ -151,7 +169,7 @@ class Saver:
         self, request: Request, connection: HostConnection | None, event: Event, *, fresh: bool
     ) -> Tip | None:
         """The checkpoint to encode against: the named parent, or the newest there is."""
-        cached = None if fresh else self.cache.get(request.log)
+        cached = None if fresh or connection is not None else self.cache.get(request.log)
         if cached is not None and request.parent_id in (None, cached.checkpoint_id):
             event.cache_hit = True
             return cached
@@ -162,8 +180,7 @@ class Saver:
             event=event,
         )
         if read is not None:
-            size = sum(len(link.payload) for link in read.links)
-            return await off_loop(size * 8, lambda: decoded(read))
+            return await off_loop(read.raw_size, lambda: decoded(read))
         if request.parent_id is not None:
             head = await self._head(request.log, connection, event)
             if head is not None and head.deleted_at is not None:
@@ -175,7 +192,7 @@ class Saver:
         return None
 
     def _encode(
-        self, request: Request, state: Mapping[str, Any], tip: Tip | None, snapshot: bool
+        self, request: Request, state: Mapping[str, Any] | None, tip: Tip | None, snapshot: bool
     ) -> tuple[Draft, str | None]:
         draft = encode(
             request.parts,
@@ -186,6 +203,8 @@ class Saver:
         if not self.index_text:
             return draft, None
         parent = None if tip is None else tip.parts()
+        if state is None:
+            state = values.decode_state(request.parts)
         added = text.added_strings(state, request.parts, parent)
         return draft, text.search_text(added)
 
@@ -242,8 +261,11 @@ class Saver:
 
     async def _explain(
         self, request: Request, connection: HostConnection | None, event: Event
-    ) -> None:
-        """Why nothing was appended: raise what the caller must know, or make ready to try again."""
+    ) -> Position | None:
+        """Why nothing was appended: raise what the caller must know, or make ready to try again.
+
+        Returns where it was appended after all, by an attempt whose answer was lost.
+        """
         log, expected = request.log, request.expected_parent
         self.cache.drop(log)
         head = await self._head(log, connection, event)
@@ -251,17 +273,22 @@ class Saver:
         if head is not None and head.deleted_at is not None:
             if knows_parent:
                 raise ThreadDeleted(log.thread_id)
-            return
+            return None
         if head is not None and head.is_expired(request.now):
             await self.db.write(
                 lambda: remove_log(self.db.dialect, log, lambda h: h.is_expired(request.now)),
                 connection=connection,
                 event=event,
             )
-            return
+            return None
         newest = None if head is None else head.head_id
         if expected is UNSET or newest == expected:
-            return
+            return None
+        found = await self.db.read(
+            partial(_find, self.db.dialect, request), connection=connection, event=event
+        )
+        if found is not None:
+            return found
         raise Conflict(
             f"the newest checkpoint of thread {log.thread_id!r} is {newest!r}, not {expected!r}; "
             "nothing was written. Load it, apply the change to it and save again.",

@@ -13,7 +13,7 @@ from memalchemy.checkpoints.cache import TipCache
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import NotFound
-from memalchemy.keys import check_thread_id, encode_namespace
+from memalchemy.keys import check_name, check_thread_id, encode_namespace
 from memalchemy.log import Log
 from memalchemy.statements import Answer, Program
 
@@ -45,7 +45,7 @@ class Scope:
         now = datetime.now(UTC)
 
         def program() -> Program[Answer]:
-            return (yield statement, {**binds, "p_now": now})
+            return (yield statement, {"p_now": now, **binds})
 
         return await self.db.read(program, connection=connection)
 
@@ -61,6 +61,7 @@ class Scope:
         self, thread_id: str, checkpoint_id: str | None, connection: HostConnection | None
     ) -> CheckpointInfo | None:
         log = self._log(thread_id)
+        check_optional(checkpoint_id)
         if checkpoint_id is None:
             infos = await self._page(log, None, 1, connection)
             return infos[0] if infos else None
@@ -97,10 +98,16 @@ def missing(thread_id: str, checkpoint_id: str | None) -> NotFound:
     return NotFound(f"thread {thread_id!r} does not have {what}")
 
 
+def check_optional(checkpoint_id: str | None) -> None:
+    """Raise unless *checkpoint_id* is one, or ``None`` for the newest."""
+    if checkpoint_id is not None:
+        check_name(checkpoint_id, "checkpoint_id")
+
+
 def check_limit(limit: int) -> int:
     """A number of results to return: a whole number, zero for none."""
     if isinstance(limit, bool) or not isinstance(limit, int):
         raise TypeError(f"limit is a whole number, not {type(limit).__name__}")
     if limit < 0:
         raise ValueError(f"limit must not be negative: {limit}")
-    return limit
+    return min(limit, 2**31 - 1)

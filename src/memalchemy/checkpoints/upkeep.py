@@ -167,7 +167,9 @@ def rewrite_log(d: Dialect, log: Log, now: datetime, *, level: int, max_depth: i
             log.binds() | {"p_seq": name.seq, "p_stored_size": len(draft.payload)},
         )
         tip = draft.as_tip(name.checkpoint_id, name.seq, 0)
-    return (yield from sweep_locked(d, log, renamed=True, rewritten=True))
+    dropped = yield from sweep_locked(d, log, renamed=True, rewritten=True)
+    yield from _purge(d)
+    return dropped
 
 
 # --- Erasing -------------------------------------------------------------------------------------
@@ -194,6 +196,18 @@ def list_namespaces(d: Dialect) -> Executable:
     )
 
 
+@statement(index=("deltas_search", "checkpoints_meta"))
+def purge(d: Dialect, index: str) -> Executable | None:
+    """Rid a text index of the words of rows that are gone."""
+    return d.purge_text_index(index)
+
+
+def _purge(d: Dialect) -> Program[None]:
+    for index in ("deltas_search", "checkpoints_meta"):
+        if d.purge_text_index(index) is not None:
+            yield purge(d, index=index), None
+
+
 _ERASABLE = {
     "embeddings": EmbeddingRow.__table__,
     "store_items": StoreItemRow.__table__,
@@ -216,6 +230,7 @@ def erase_thread(d: Dialect, tenant: str, thread_id: str) -> Program[int]:
     erased = 0
     for row in rows:
         erased += yield from remove_log(d, Log(tenant, thread_id, row.namespace))
+    yield from _purge(d)
     return erased
 
 
@@ -226,4 +241,5 @@ def erase_everything(d: Dialect, tenant: str) -> Program[int]:
         gone = yield erase_tenant(d, table=table), {"k_tenant": tenant}
         if table in ("checkpoints", "store_items"):
             erased += gone.touched
+    yield from _purge(d)
     return erased

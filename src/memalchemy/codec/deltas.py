@@ -65,7 +65,8 @@ def encode_snapshot(parts: Parts, level: int) -> bytes:
 
 def decode_snapshot(payload: bytes, limit: int = MAX_STATE_BYTES) -> Parts:
     """The inverse of `encode_snapshot`; never inflates beyond *limit* bytes."""
-    body = _unpack(payload, 0, limit)
+    # The keys and lengths before the values come on top of what counts as the state.
+    body = _unpack(payload, 0, limit + limit // 16 + _CHUNK)
     at = 0
     count, at = _take(body, at)
     sizes: list[tuple[str, int]] = []
@@ -77,7 +78,7 @@ def decode_snapshot(payload: bytes, limit: int = MAX_STATE_BYTES) -> Parts:
     for key, size in sizes:
         parts[key] = body[at : at + size]
         at += size
-    if at != len(body) or len(parts) != count:
+    if at != len(body) or len(parts) != count or at > limit + limit // 16 + _CHUNK:
         raise Corrupt("a stored snapshot has the wrong length")
     return parts
 

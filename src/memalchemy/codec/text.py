@@ -187,9 +187,10 @@ def _changed(old: bytes, new: bytes) -> tuple[int, int]:
     """
     prefix, suffix = cut(old, new)
     low, high = prefix, len(new) - suffix
-    if _in_word(new, low - 1) and _in_word(old, low):
+    joined = low == high and _in_word(new, low - 1) and _in_word(new, high)
+    if joined or (_in_word(new, low - 1) and _in_word(old, low)):
         low -= 1
-    if _in_word(new, high) and _in_word(old, len(old) - suffix - 1):
+    if joined or (_in_word(new, high) and _in_word(old, len(old) - suffix - 1)):
         high += 1
     return low, high
 

@@ -194,13 +194,6 @@ class Database:
             program, "single" if single else "transaction", connection, event
         )
 
-    def on_commit(self, connection: HostConnection, action: Callable[[], None]) -> None:
-        """Call *action* once the transaction of `transaction` that owns *connection* has committed.
-
-        On a connection of the host's own, nothing is called: nobody tells us when it commits.
-        """
-        self._core.on_commit(connection, action)
-
 
 Mode = Literal["read", "single", "transaction"]
 
@@ -259,8 +252,6 @@ class _Core:
         )
         self._gates: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
         self._gates = weakref.WeakKeyDictionary()
-        self._committed: weakref.WeakKeyDictionary[Connection, list[Callable[[], None]]]
-        self._committed = weakref.WeakKeyDictionary()
 
     async def run(
         self,
@@ -341,12 +332,9 @@ class _Core:
         await self.ready()
         backend = self._embedded or self._served
         assert backend is not None
-        actions: list[Callable[[], None]] = []
         committing = False
         try:
             async with backend.transaction() as connection:
-                assert connection.sync_connection is not None
-                self._committed[connection.sync_connection] = actions
                 yield connection
                 committing = True
         except MemalchemyError:
@@ -361,12 +349,6 @@ class _Core:
                     maybe_applied=True,
                 )
             raise ours from error
-        for action in actions:
-            action()
-
-    def on_commit(self, connection: HostConnection, action: Callable[[], None]) -> None:
-        if isinstance(connection, AsyncConnection) and connection.sync_connection is not None:
-            self._committed.get(connection.sync_connection, []).append(action)
 
     async def close(self) -> None:
         self._after_fork()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
@@ -26,11 +25,9 @@ from memalchemy.statements import Answer, Program
 
 T = TypeVar("T")
 
-DRIVER_ERRORS = (DBAPIError, SQLAlchemyError, OSError, asyncio.TimeoutError)
-
 
 class Lost(DatabaseUnreachable):
-    """The connection went away; `sent` says whether a statement of this run had been sent."""
+    """The connection went away; whether the statement that was running ran is unknown."""
 
 
 class RolledBack(StatementFailed):

@@ -70,6 +70,11 @@ def _sqlite(url: URL, driver: str) -> Target:
             f"sqlite://{url.host}/… names a host; a relative file is sqlite:///{url.host}, an "
             "absolute one has four slashes"
         )
+    if url.query:
+        raise UnknownURL(
+            f"a SQLite URL takes no parameters, got {', '.join(sorted(url.query))}; durability= is "
+            "an argument of Database"
+        )
     path = None if url.database in (None, "", ":memory:") else url.database
     clean = URL.create("sqlite", database=path)
     return Target("sqlite", clean, clean.render_as_string(hide_password=False), path)

@@ -9,7 +9,6 @@ one, so a bad save never harms its neighbours.
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import threading
 from collections.abc import Callable
@@ -59,9 +58,6 @@ class Writer:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._connection: Connection | None = None
-        self.pid = os.getpid()
-        self.batches = 0
-        self.jobs = 0
 
     def submit(self, job: Callable[[Connection], T]) -> Future[T]:
         """Queue *job*. Its future resolves after the commit; a cancelled one never starts."""
@@ -122,34 +118,43 @@ class Writer:
         live = [(job, future) for job, future in batch if future.set_running_or_notify_cancel()]
         if not live:
             return
-        self.batches += 1
-        self.jobs += len(live)
+        try:
+            connection = self._begin()
+        except BaseException as error:  # noqa: BLE001 - handed to everybody who waits
+            # A database that is locked is so for all of them: nobody waits for it again.
+            for _, future in live:
+                future.set_exception(error)
+            return
         if len(live) > 1:
             # A failure is not lost: each job runs again alone and reports for itself.
             with contextlib.suppress(Exception):
-                results = self._transaction([job for job, _ in live])
+                results = self._finish(connection, [job for job, _ in live])
                 for (_, future), result in zip(live, results, strict=True):
                     future.set_result(result)
                 return
         for job, future in live:
             try:
-                (result,) = self._transaction([job])
+                if not _in_transaction(connection):
+                    self._begin()
+                (result,) = self._finish(connection, [job])
             except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the job
                 future.set_exception(error)
             else:
                 future.set_result(result)
 
-    def _transaction(self, jobs: list[Job]) -> list[Any]:
+    def _begin(self) -> Connection:
         if self._connection is None:
             self._connection = self._connect()
-        connection = self._connection
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        self._connection.exec_driver_sql("BEGIN IMMEDIATE")
+        return self._connection
+
+    def _finish(self, connection: Connection, jobs: list[Job]) -> list[Any]:
         try:
             results = [job(connection) for job in jobs]
             connection.exec_driver_sql("COMMIT")
         except BaseException:
             # A full disk or a failed COMMIT may have rolled back already.
-            if connection.connection.dbapi_connection.in_transaction:  # type: ignore[union-attr]
+            if _in_transaction(connection):
                 connection.exec_driver_sql("ROLLBACK")
             raise
         return results
@@ -160,3 +165,7 @@ class Writer:
             self._connection.close()
             engine.dispose()
             self._connection = None
+
+
+def _in_transaction(connection: Connection) -> bool:
+    return bool(connection.connection.dbapi_connection.in_transaction)  # type: ignore[union-attr]

@@ -88,10 +88,6 @@ class Dialect:
         """Lock rows until the transaction ends, and return their *columns* as they are now."""
         return select(*columns).where(where).with_for_update(of=table)
 
-    def lock_unless_taken(self, statement: Select[Any]) -> Select[Any]:
-        """Lock the rows of *statement*, passing over those that somebody else holds."""
-        return statement.with_for_update(skip_locked=True)
-
     def json_equals(self, table: Table, kind: str) -> ColumnElement[bool]:
         """Whether a key of ``table.meta`` has a value, a JSON value of *kind*.
 
@@ -111,6 +107,10 @@ class Dialect:
     def text_terms(self, terms: Sequence[Sequence[str]]) -> Any:
         """The value to bind as ``:terms``: phrases of tokens, none of which is an operator."""
         raise NotImplementedError
+
+    def purge_text_index(self, index: str) -> Executable | None:
+        """Rid a text index of the words of rows that are gone, where deleting leaves them in it."""
+        return None
 
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         """What a driver's error means, by its code and never by its text, and that code."""

@@ -68,9 +68,6 @@ class SQLite(Dialect):
         same = table.c.next_seq
         return update(table).where(where).values({same: same}).returning(*columns)
 
-    def lock_unless_taken(self, statement: Select[Any]) -> Select[Any]:
-        return statement
-
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         each = func.json_each(owner.c.meta).table_valued(
             "key", "type", "atom", "value", name="each"
@@ -144,6 +141,10 @@ class SQLite(Dialect):
     def text_terms(self, terms: Sequence[Sequence[str]]) -> Any:
         # A quoted string is a phrase to FTS5; tokens hold no quotes.
         return json.dumps([f'"{" ".join(phrase)}"' for phrase in terms], ensure_ascii=False)
+
+    def purge_text_index(self, index: str) -> Executable | None:
+        # FTS5 only marks words as deleted; they stay in its segments until those are merged.
+        return text(f"INSERT INTO {index}({index}) VALUES ('optimize')")  # noqa: S608
 
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         cause = original(error)

@@ -87,9 +87,7 @@ def _advance(based: bool, expected: str, parent: bool) -> ReturningUpdate[Any]:
             previous_id=THREADS.c.head_id,
             head_id=bindparam("p_checkpoint_id"),
             updated_at=bindparam("p_now"),
-            expires_at=func.coalesce(
-                bindparam("p_expires_at", type_=THREADS.c.expires_at.type), THREADS.c.expires_at
-            ),
+            expires_at=bindparam("p_expires_at", type_=THREADS.c.expires_at.type),
         )
         .returning(*_RETURNED)
     )
@@ -122,9 +120,7 @@ def _rebirth() -> dict[str, Any]:
             else_=THREADS.c.created_at,
         ),
         "updated_at": bindparam("p_now", type_=THREADS.c.updated_at.type),
-        "expires_at": func.coalesce(
-            bindparam("p_expires_at", type_=THREADS.c.expires_at.type), THREADS.c.expires_at
-        ),
+        "expires_at": bindparam("p_expires_at", type_=THREADS.c.expires_at.type),
         "deleted_at": null(),
     }
 

@@ -56,6 +56,13 @@ def copy_head(d: Dialect) -> Executable:
 
 
 @statement()
+def read_position(d: Dialect) -> Executable:
+    """Where a checkpoint is."""
+    same = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
+    return select(CHECKPOINTS.c.seq).where(of_log(CHECKPOINTS), same)
+
+
+@statement()
 def holds_anything(d: Dialect) -> Executable:
     """One row if a log has an entry that is not a nameless state."""
     named = select(CHECKPOINTS.c.seq).where(of_log(CHECKPOINTS), CHECKPOINTS.c.seq == DELTAS.c.seq)
@@ -78,10 +85,11 @@ def copy_log(
     target: Log,
     now: datetime,
     *,
-    until: int | None = None,
-    head_id: str | None = None,
+    checkpoint_id: str | None = None,
 ) -> Program[bool]:
-    """Copy *source* to *target*, up to position *until*; ``False`` if there is nothing to copy.
+    """Copy *source* to *target*, up to a checkpoint if one is named.
+
+    ``False`` if there is nothing to copy, or no such checkpoint.
 
     Raises:
         Conflict: *target* holds something; nothing was changed.
@@ -94,15 +102,21 @@ def copy_log(
     old, new = heads[source], heads[target]
     if old is None or not old.is_live(now) or not (yield holds_anything(d), source.binds()):
         return False
+    until = old.next_seq
+    if checkpoint_id is not None:
+        named = yield read_position(d), source.binds() | {"p_checkpoint_id": checkpoint_id}
+        if not named:
+            return False
+        until = named[0].seq
     if new is not None and new.is_live(now) and (yield holds_anything(d), target.binds()):
         raise _taken(target)
     if new is not None:
         yield from remove_log(d, target)
     values = source.binds() | {
         "p_thread_id": target.thread_id,
-        "p_until": old.next_seq if until is None else until,
-        "p_next_seq": old.next_seq if until is None else until + 1,
-        "p_head_id": head_id or old.head_id,
+        "p_until": until,
+        "p_next_seq": old.next_seq if checkpoint_id is None else until + 1,
+        "p_head_id": checkpoint_id or old.head_id,
         "p_epoch": new_epoch(),
         "p_now": now,
     }

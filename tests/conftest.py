@@ -13,9 +13,15 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from memalchemy import Checkpointer, Database
 from servers import Postgres, pgbouncer, pgbouncer_program, postgres_server
+
+# The same random examples in every run; MEMALCHEMY_EXAMPLES looks for new ones, and for more.
+settings.register_profile("repeatable", derandomize=True, database=None)
+if "MEMALCHEMY_EXAMPLES" not in os.environ:
+    settings.load_profile("repeatable")
 
 DATABASES = ("sqlite", "sqlite-memory", "postgresql", "psycopg")
 

@@ -54,13 +54,13 @@ class SchemaOutdated(MemalchemyError):
 
     code = "MA-SCHEMA-OUTDATED"
 
-    def __init__(self, current: str | None, head: str, *, reason: str | None = None) -> None:
+    def __init__(self, current: str | None, head: str, *, schema: str | None = None) -> None:
         found = f"is at revision {current}" if current else "has no memalchemy schema"
+        where = f" in {schema!r}" if schema else ""
+        option = f" --schema {schema}" if schema else ""
         super().__init__(
-            reason
-            or f"the database {found}, this release needs {head}. "
-            "Run: memalchemy --db URL upgrade (or open it with Database(url, migrate='auto') "
-            "and call migrate())."
+            f"the database {found}{where}, this release needs {head}. "
+            f"Run: memalchemy --db URL{option} upgrade (in Python: await Database(…).migrate())."
         )
         self.current = current
         self.head = head

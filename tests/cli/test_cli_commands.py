@@ -299,7 +299,9 @@ def test_a_fork_needs_a_free_id(filled: str, call: Call) -> None:
 
 
 def test_vacuum_removes_what_is_idle(filled: str, call: Call) -> None:
-    assert call("vacuum", "--json", "--db", filled).json == {"removed": 0}
+    assert call("vacuum", "--json", "--db", filled).code == 2
+    kept = call("vacuum", "--older-than-days", "30", "--json", "--db", filled)
+    assert kept.json == {"removed": 0}
     assert call("vacuum", "--older-than-days", "0", "--json", "--db", filled).json == {
         "removed": 12
     }

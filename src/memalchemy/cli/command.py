@@ -182,6 +182,10 @@ def _run(
         # The reader of a pipe has gone; Python would complain again when it flushes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.OK
+    except OSError as error:
+        # What the library meets is one of its own errors: this is the output.
+        invocation.terminal.note(f"error [MA-OUTPUT]: cannot write the output: {error.strerror}")
+        return exits.USAGE
     except KeyboardInterrupt:
         invocation.terminal.note("interrupted")
         return exits.INTERRUPTED

@@ -135,7 +135,12 @@ class Demo:
             env=os.environ | {URL_VARIABLE: self.at.url},
             stdout=asyncio.subprocess.PIPE,
         )
-        output, _ = await process.communicate()
+        try:
+            output, _ = await process.communicate()
+        finally:
+            if process.returncode is None:  # interrupted: it must not outlive its database
+                process.kill()
+                await process.wait()
         if process.returncode:
             raise MemalchemyError(f"the second process ended with exit code {process.returncode}")
         found = json.loads(output)

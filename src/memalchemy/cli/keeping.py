@@ -219,11 +219,13 @@ async def fork(
 
 async def vacuum(
     at: Invocation,
-    older_than_days: Annotated[float, typer.Option(min=0, metavar="DAYS", help="How long.")] = 30,
+    older_than_days: Annotated[
+        float, typer.Option(min=0, metavar="DAYS", help="How long; there is no default.")
+    ],
 ) -> None:
-    """Remove idle and expired threads.
+    """Delete idle and expired threads.
 
-    Threads that were not saved for so long, expired ones, and old tombstones.
+    Threads that were not saved for so long, expired ones, and old tombstones. This deletes data.
     """
     async with at.database() as db:
         removed = await at.checkpointer(db).vacuum(older_than_days)

@@ -47,12 +47,12 @@ def parse(text: str | URL) -> Target:
         url = make_url(text)
     except (ArgumentError, ValueError, TypeError):
         raise UnknownURL(f"this is not a database URL; {_EXPECTED}") from None
-    if any("@" in (part or "") for part in (url.host, url.database)) and url.host:
+    backend, _, driver = url.drivername.partition("+")
+    if backend != "sqlite" and any("@" in (part or "") for part in (url.host, url.database)):
         raise UnknownURL(
             "the URL has an @ where none belongs: percent-encode the user name and password "
             "(@ is %40, / is %2F, : is %3A)"
         )
-    backend, _, driver = url.drivername.partition("+")
     if backend == "sqlite":
         return _sqlite(url, driver)
     if backend in ("postgres", "postgresql"):

@@ -13,6 +13,7 @@ import json
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from memalchemy.checkpoints import Checkpointer
@@ -142,15 +143,15 @@ async def import_threads(
             try:
                 thread = parse(line, prefix=prefix)
             except BadLine as error:
-                work = _done(Outcome(number, "bad", problem=str(error)))
+                work = partial(_done, Outcome(number, "bad", problem=str(error)))
             else:
                 thread_id = thread.thread_id
-                work = _import(checkpointer, number, thread, on_conflict)
+                work = partial(_import, checkpointer, number, thread, on_conflict)
             # A thread may be in the file twice: the second waits for the first.
             while len(window) >= AT_ONCE or any(other == thread_id for other, _ in window):
                 yield await window[0][1]
                 window.popleft()
-            window.append((thread_id, asyncio.create_task(work)))
+            window.append((thread_id, asyncio.create_task(work())))
         while window:
             yield await window[0][1]
             window.popleft()

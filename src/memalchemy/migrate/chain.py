@@ -84,7 +84,7 @@ def check(connection: Connection, *, schema: str | None = None) -> None:
     if found == head():
         return
     if found is None or found in _known():
-        raise SchemaOutdated(found, head())
+        raise SchemaOutdated(found, head(), schema=schema)
     needs = _oldest_release(connection, schema)
     if needs is None or release_number(needs) > release_number(__version__):
         raise SchemaTooNew(found, needs, __version__)

@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 from sqlalchemy.schema import CreateSchema
 
 from memalchemy._version import __version__
-from memalchemy.dialects import DIALECTS, Dialect
+from memalchemy.dialects import DIALECTS, Dialect, dialect_of
 from memalchemy.errors import MemalchemyError, SchemaOutdated, SchemaTooNew
 from memalchemy.schema import Base, Json
 
@@ -98,7 +98,7 @@ def upgrade(
     Takes the migration lock first and looks at the version after, so of several processes that
     start at once one migrates and the others find it done.
     """
-    dialect = DIALECTS[connection.dialect.name]
+    dialect = dialect_of(connection)
     dialect.migration_lock(connection, schema)
     found = current(connection, schema=schema)
     if found is not None and found not in _known():
@@ -124,7 +124,7 @@ def downgrade(
     Raises:
         DowngradeRefused: tables to drop hold rows, and *delete_rows* is not set.
     """
-    DIALECTS[connection.dialect.name].migration_lock(connection, schema)
+    dialect_of(connection).migration_lock(connection, schema)
     if current(connection, schema=schema) is None:
         return []
     return _run(
@@ -206,7 +206,7 @@ def command_of(migration: MigrationContext) -> str:
 
 def prepare(connection: Connection, schema: str | None) -> bool:
     """Make the schema if it is missing; whether vectors have a native type here."""
-    ours = DIALECTS[connection.dialect.name]
+    ours = dialect_of(connection)
     if can_make(schema, ours) and not sa.inspect(connection).has_schema(schema):
         connection.execute(CreateSchema(schema))
     return ours.has_vector_type(connection)
@@ -224,7 +224,7 @@ def _run(
     options: dict[str, Any],
 ) -> list[str]:
     steps = Steps()
-    opts = context_options(schema, DIALECTS[connection.dialect.name]) | options
+    opts = context_options(schema, dialect_of(connection)) | options
     opts |= {"fn": moves, "on_version_apply": (steps,)}
     context = MigrationContext.configure(connection, opts=opts)
     with _alembic_is_global, Operations.context(context):
@@ -243,7 +243,7 @@ def write_script(
 ) -> None:
     """Write what *run* does, and what `upgrade` does around it, in the script's own style."""
     schema = migration.opts["memalchemy_schema"]
-    ours = DIALECTS[migration.dialect.name]
+    ours = dialect_of(migration)
     # A RETURNING clause in an Oracle script is a bind that nobody fills.
     migration._version.implicit_returning = False
     with migration.begin_transaction() if transaction else nullcontext():
@@ -266,7 +266,7 @@ def note_releases(migration: MigrationContext, steps: Steps, execute: Callable[[
     if steps.reached is None:
         return
     schema = migration.opts["memalchemy_schema"]
-    ours = DIALECTS[migration.dialect.name]
+    ours = dialect_of(migration)
     quote = migration.dialect.identifier_preparer.quote
     table = f"{quote(schema)}.store_items" if schema else "store_items"
     module = scripts().get_revision(steps.reached).module

@@ -1,0 +1,269 @@
+"""What all tenants of one database share: its engine or writer, its schema check, and retry."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import weakref
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+from sqlalchemy import Connection, text
+from sqlalchemy.engine import URL
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
+
+from memalchemy import migrate
+from memalchemy.database.embedded import Embedded
+from memalchemy.database.running import Lost, RolledBack, drive, translator
+from memalchemy.database.served import Served
+from memalchemy.database.url import display, parse
+from memalchemy.dialects import DIALECTS, dialect_of
+from memalchemy.errors import DatabaseUnreachable, MemalchemyError
+from memalchemy.events import Event, publish
+from memalchemy.statements import Program
+
+T = TypeVar("T")
+HostConnection = AsyncConnection | AsyncSession
+
+ATTEMPTS = 4
+
+Mode = Literal["read", "single", "transaction"]
+
+
+class Core:
+    """What all tenants of one database share."""
+
+    def __init__(
+        self,
+        url: str | URL | AsyncEngine,
+        *,
+        schema: str | None,
+        migrate: str,
+        pgbouncer: bool,
+        durability: str,
+        connect_timeout: float,
+        statement_timeout: float | None,
+        engine_options: dict[str, Any],
+    ) -> None:
+        self._embedded: Embedded | None = None
+        self._served: Served | None = None
+        target = None if isinstance(url, AsyncEngine) else parse(url)
+        if target is not None:
+            self.dialect, self.display = DIALECTS[target.dialect], target.display
+        else:
+            assert isinstance(url, AsyncEngine)
+            self.dialect = dialect_of(url)
+            self.display = display(url.url)
+        self.translate = translator(self.dialect, self.display)
+        self.schema = schema
+        if schema is not None and self.dialect.single_writer:
+            raise ValueError("schema= is for PostgreSQL and Oracle; on SQLite use another file")
+        self._migrate = migrate
+        self._pid = os.getpid()
+        self._is_ready = False
+        if target is not None and self.dialect.single_writer:
+            if engine_options:
+                names = ", ".join(sorted(engine_options))
+                raise TypeError(f"a SQLite URL takes no engine options; got {names}")
+            synchronous = "FULL" if durability == "full" else "NORMAL"
+            self._open: Callable[[], Embedded] = partial(Embedded, target.path, synchronous)
+            self._embedded = self._open()
+        else:
+            self._served = Served(
+                target,
+                url if isinstance(url, AsyncEngine) else None,
+                refused=partial(self.translate, connecting=True),
+                autocommit=self.dialect.autocommits,
+                pgbouncer=pgbouncer,
+                connect_timeout=connect_timeout,
+                statement_timeout=statement_timeout,
+                engine_options=engine_options,
+            )
+        self._options: dict[str, Any] = (
+            {"schema_translate_map": {None: schema}} if schema is not None else {}
+        )
+        self._gates: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
+        self._gates = weakref.WeakKeyDictionary()
+
+    async def run(
+        self,
+        program: Callable[[], Program[T]],
+        mode: Mode,
+        connection: HostConnection | None,
+        event: Event | None,
+    ) -> T:
+        def job(sync: Connection) -> T:
+            return drive(sync, program(), self.translate, self._options, event)
+
+        if connection is not None:
+            return await self._on_host(connection, job)
+        if not self._is_ready or self._pid != os.getpid():
+            await self.ready()
+        return await self._repeat(job, mode, mode == "read")
+
+    async def ready(self) -> None:
+        """Once per process: check or migrate the schema, as ``migrate=`` says."""
+        self._after_fork()
+        loop = asyncio.get_running_loop()
+        gate = self._gates.setdefault(loop, asyncio.Lock())
+        async with gate:
+            if self._is_ready:
+                return
+            if self._migrate == "auto" and self._embedded is not None:
+                await self.migrate("head", only_if_needed=True)
+            elif self._migrate != "off":
+                await self.check()
+            self._is_ready = True
+
+    async def migrate(self, revision: str, *, only_if_needed: bool = False) -> list[str]:
+        def job(connection: Connection) -> list[str]:
+            if only_if_needed and migrate.usable(connection, schema=self.schema):
+                return []
+            return migrate.upgrade(connection, schema=self.schema, revision=revision)
+
+        return await self.schema_job(job, write=True)
+
+    async def check(self) -> None:
+        await self.schema_job(lambda c: migrate.check(c, schema=self.schema))
+
+    async def schema_job(self, job: Callable[[Connection], T], *, write: bool = False) -> T:
+        """Run *job*, which drives Alembic itself, on a connection."""
+
+        def guarded(connection: Connection) -> T:
+            try:
+                return job(connection)
+            except MemalchemyError:
+                raise
+            except Exception as error:
+                ours = self.translate(error)
+                if ours is error:
+                    raise
+                raise ours from error
+
+        self._after_fork()
+        return await self._repeat(guarded, "transaction" if write else "read", True)
+
+    async def health(self) -> dict[str, Any]:
+        found = await self.schema_job(
+            lambda c: (
+                c.scalar(text(self.dialect.server_version)),
+                migrate.current(c, schema=self.schema),
+            )
+        )
+        return {
+            "url": self.display,
+            "dialect": str(self.dialect),
+            "server_version": found[0],
+            "revision": found[1],
+            "head": migrate.head(),
+            "checked_out": 0 if self._served is None else self._served.checked_out(),
+        }
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        await self.ready()
+        backend = self._embedded or self._served
+        assert backend is not None
+        committing = False
+        try:
+            async with backend.transaction() as connection:
+                yield connection
+                committing = True
+        except MemalchemyError:
+            raise
+        except Exception as error:
+            ours = self.translate(error)
+            if ours is error:
+                raise
+            if committing and isinstance(ours, DatabaseUnreachable):
+                ours = DatabaseUnreachable(
+                    f"{ours}; the transaction may or may not have been committed",
+                    maybe_applied=True,
+                )
+            raise ours from error
+
+    async def close(self) -> None:
+        self._after_fork()
+        if self._embedded is not None:
+            await asyncio.to_thread(self._embedded.close)
+            self._is_ready = False
+        if self._served is not None:
+            await self._served.close()
+
+    async def _on_host(self, connection: HostConnection, job: Callable[[Connection], T]) -> T:
+        if isinstance(connection, AsyncSession):
+            connection = await connection.connection()
+        if not isinstance(connection, AsyncConnection):
+            raise TypeError(
+                "connection= takes an AsyncConnection or AsyncSession, not "
+                f"{type(connection).__name__}"
+            )
+        theirs = dialect_of(connection)
+        if theirs is not self.dialect:
+            raise ValueError(f"connection= is of a {theirs} database, this one is {self.dialect}")
+        return await connection.run_sync(job)
+
+    async def _repeat(
+        self,
+        job: Callable[[Connection], T],
+        mode: Mode,
+        repeatable: bool,
+    ) -> T:
+        for attempt in range(1, ATTEMPTS + 1):
+            committing: list[bool] = []
+            try:
+                return await self._once(job, mode, committing)
+            except RolledBack:
+                if attempt == ATTEMPTS:
+                    raise
+            except Lost as error:
+                # Before COMMIT is sent a lost transaction is undone; a lone statement may have run.
+                unknown = bool(committing) or mode == "single"
+                if attempt == ATTEMPTS or (unknown and not repeatable):
+                    raise DatabaseUnreachable(
+                        f"{error}; "
+                        + (
+                            "the write may or may not have happened, look before repeating it"
+                            if unknown and mode != "read"
+                            else "nothing was changed"
+                        ),
+                        maybe_applied=unknown and mode != "read",
+                    ) from error.__cause__
+            publish(Event("database.retry", details={"attempt": attempt}))
+            await asyncio.sleep(random.uniform(0, 0.02 * 4**attempt))
+        raise AssertionError("unreachable")
+
+    async def _once(self, job: Callable[[Connection], T], mode: Mode, committing: list[bool]) -> T:
+        try:
+            if self._embedded is not None:
+                if mode == "read":
+                    return await self._embedded.read(job)
+                return await self._embedded.write(job)
+            assert self._served is not None
+            if mode == "transaction":
+                return await self._served.together(job, committing)
+            if mode == "single":
+                return await self._served.single(job, committing)
+            return await self._served.read(job)
+        except MemalchemyError:
+            raise
+        except Exception as error:
+            ours = self.translate(error)
+            if ours is error:
+                raise
+            raise ours from error
+
+    def _after_fork(self) -> None:
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._is_ready = False
+            if self._embedded is not None:
+                _left_to_the_parent.append(self._embedded)
+                self._embedded = self._open()
+
+
+# SQLite connections must not be used, nor closed, in a process that inherited them.
+_left_to_the_parent: list[Embedded] = []

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import settings
 
 from memalchemy import Checkpointer, Database
+from memalchemy import migrate as migrate_
 from servers import Postgres, pgbouncer, pgbouncer_program, postgres_server
 
 # The same random examples in every run; MEMALCHEMY_EXAMPLES looks for new ones, and for more.
@@ -23,6 +24,7 @@ settings.register_profile("repeatable", derandomize=True, database=None)
 if "MEMALCHEMY_EXAMPLES" not in os.environ:
     settings.load_profile("repeatable")
 
+APPLICATION = "ma_application"
 DATABASES = ("sqlite", "sqlite-memory", "postgresql", "psycopg")
 
 
@@ -82,13 +84,32 @@ def shared_url(
         return "sqlite://"
     url = _new_url(database, tmp_path_factory.mktemp("shared"), request)
 
-    async def migrate() -> None:
+    async def migrate() -> list[str]:
         db = Database(url)
         await db.migrate()
         await db.close()
+        return db.dialect.grants(APPLICATION, None, (*migrate_.TABLES, migrate_.VERSION_TABLE))
 
-    asyncio.run(migrate())
-    return url
+    grants = asyncio.run(migrate())
+    if database != "psycopg":
+        return url
+    # The suite runs once more as an application does: with a role that has no right to any DDL.
+    server: Postgres = request.getfixturevalue("postgres")
+    name = url.split("?")[0].rsplit("/", 1)[1]
+    if not server.execute(f"SELECT 1 FROM pg_roles WHERE rolname = '{APPLICATION}'"):
+        server.execute(f"CREATE ROLE {APPLICATION} LOGIN")
+    for grant in grants:
+        server.execute(grant, name)
+    return server.url(name, driver="psycopg", user=APPLICATION)
+
+
+@pytest.fixture
+def owner_url(shared_url: str, database: str, request: pytest.FixtureRequest) -> str:
+    """The shared database as the one who may create tables in it."""
+    if database != "psycopg":
+        return shared_url
+    server: Postgres = request.getfixturevalue("postgres")
+    return shared_url.replace(f"//{APPLICATION}@", f"//{server.user}@")
 
 
 @pytest.fixture

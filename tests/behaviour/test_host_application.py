@@ -47,11 +47,11 @@ def host_url(url: str) -> str:
 
 
 @pytest.fixture
-async def engine(db: Database, shared_url: str) -> AsyncIterator[AsyncEngine]:
+async def engine(db: Database, owner_url: str) -> AsyncIterator[AsyncEngine]:
     """The host's engine, with foreign keys on, and the host's table."""
-    if shared_url == "sqlite://":
+    if owner_url == "sqlite://":
         pytest.skip("a host's engine cannot reach a database in memory that is not its own")
-    own = create_async_engine(host_url(shared_url))
+    own = create_async_engine(host_url(owner_url))
     if own.dialect.name == "sqlite":
         event.listen(
             own.sync_engine,

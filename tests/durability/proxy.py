@@ -46,11 +46,11 @@ class Proxy:
 
         ``refuse`` lasts until `listen`, ``hold`` until `release`.
         """
-        self._marker = (re.compile(pattern.encode()), True, then)
+        self._marker = (_word(pattern), True, then)
 
     def drop(self, pattern: str) -> None:
         """Cut instead of forwarding the next bytes that *pattern* matches."""
-        self._marker = (re.compile(pattern.encode()), False, "go on")
+        self._marker = (_word(pattern), False, "go on")
 
     def cut_after(self, direction: Direction, count: int) -> None:
         """Cut the next connection once it has carried *count* bytes in *direction*."""
@@ -190,3 +190,8 @@ async def proxy(server: Postgres) -> AsyncIterator[Proxy]:
         yield front
     finally:
         await front.end()
+
+
+def _word(pattern: str) -> re.Pattern[bytes]:
+    # As a word: the drivers number their statements, and __asyncpg_stmt_c1__ is not c1.
+    return re.compile(rb"(?<![0-9A-Za-z_])(?:" + pattern.encode() + rb")(?![0-9A-Za-z_])")

@@ -21,7 +21,7 @@ from memalchemy import Checkpointer, Database
 HERE = Path(__file__).parent
 # Sixteen processes on few cores: numpy's own threads would only get in the way.
 ENVIRONMENT = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-SECONDS = float(os.environ.get("MEMALCHEMY_CROWD_SECONDS", "4"))
+SECONDS = float(os.environ.get("MEMALCHEMY_CROWD_SECONDS", "10"))
 """How long savers and deleters run together."""
 
 

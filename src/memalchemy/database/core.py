@@ -17,11 +17,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
 from memalchemy import migrate
 from memalchemy.database.embedded import Embedded
-from memalchemy.database.running import Lost, RolledBack, drive, translator
+from memalchemy.database.running import Lost, RolledBack, drive, translating, translator
 from memalchemy.database.served import Served
 from memalchemy.database.url import display, parse
 from memalchemy.dialects import DIALECTS, dialect_of
-from memalchemy.errors import DatabaseUnreachable, MemalchemyError
+from memalchemy.errors import DatabaseUnreachable
 from memalchemy.events import Event, publish
 from memalchemy.statements import Program
 
@@ -132,19 +132,8 @@ class Core:
     async def schema_job(self, job: Callable[[Connection], T], *, write: bool = False) -> T:
         """Run *job*, which drives Alembic itself, on a connection."""
 
-        def guarded(connection: Connection) -> T:
-            try:
-                return job(connection)
-            except MemalchemyError:
-                raise
-            except Exception as error:
-                ours = self.translate(error)
-                if ours is error:
-                    raise
-                raise ours from error
-
         self._after_fork()
-        return await self._repeat(guarded, "transaction" if write else "read", True)
+        return await self._repeat(job, "transaction" if write else "read", True)
 
     async def health(self) -> dict[str, Any]:
         found = await self.schema_job(
@@ -169,21 +158,17 @@ class Core:
         assert backend is not None
         committing = False
         try:
-            async with backend.transaction() as connection:
-                yield connection
-                committing = True
-        except MemalchemyError:
-            raise
-        except Exception as error:
-            ours = self.translate(error)
-            if ours is error:
+            with translating(self.translate):
+                async with backend.transaction() as connection:
+                    yield connection
+                    committing = True
+        except DatabaseUnreachable as error:
+            if not committing:
                 raise
-            if committing and isinstance(ours, DatabaseUnreachable):
-                ours = DatabaseUnreachable(
-                    f"{ours}; the transaction may or may not have been committed",
-                    maybe_applied=True,
-                )
-            raise ours from error
+            raise DatabaseUnreachable(
+                f"{error}; the transaction may or may not have been committed",
+                maybe_applied=True,
+            ) from error.__cause__
 
     async def close(self) -> None:
         self._after_fork()
@@ -237,7 +222,7 @@ class Core:
         raise AssertionError("unreachable")
 
     async def _once(self, job: Callable[[Connection], T], mode: Mode, committing: list[bool]) -> T:
-        try:
+        with translating(self.translate):
             if self._embedded is not None:
                 if mode == "read":
                     return await self._embedded.read(job)
@@ -248,13 +233,6 @@ class Core:
             if mode == "single":
                 return await self._served.single(job, committing)
             return await self._served.read(job)
-        except MemalchemyError:
-            raise
-        except Exception as error:
-            ours = self.translate(error)
-            if ours is error:
-                raise
-            raise ours from error
 
     def _after_fork(self) -> None:
         if self._pid != os.getpid():

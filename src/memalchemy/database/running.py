@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
@@ -70,6 +72,18 @@ class Translate(Protocol):
     """Turns a driver's error into ours, and leaves any other alone."""
 
     def __call__(self, error: BaseException, *, connecting: bool = False) -> BaseException: ...
+
+
+@contextmanager
+def translating(translate: Callable[[BaseException], BaseException]) -> Iterator[None]:
+    """Raise our error for a driver's, and any other error as it is."""
+    try:
+        yield
+    except Exception as error:
+        ours = translate(error)
+        if ours is error:
+            raise
+        raise ours from error
 
 
 def translator(dialect: Dialect, display: str) -> Translate:

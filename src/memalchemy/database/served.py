@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from memalchemy.database.running import translating
 from memalchemy.database.url import Target
 
 T = TypeVar("T")
@@ -137,13 +138,8 @@ class Served:
         engines = self.engines()
         engine = (autocommit and engines.autocommit) or engines.plain
         async with AsyncExitStack() as stack:
-            try:
+            with translating(self._refused):
                 connection = await stack.enter_async_context(engine.connect())
-            except Exception as error:
-                ours = self._refused(error)
-                if ours is error:
-                    raise
-                raise ours from error
             if autocommit and engines.autocommit is None:
                 await connection.execution_options(**_AUTOCOMMIT)
             yield connection

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from memalchemy.checkpoints import diffing, queries
 from memalchemy.checkpoints.branching import Branching
-from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, Tip
+from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, Tip, rebuild
 from memalchemy.checkpoints.keeping import Keeping
 from memalchemy.checkpoints.looking import Looking
 from memalchemy.checkpoints.metadata import check_metadata
@@ -187,7 +187,7 @@ class Checkpointer(Looking, Branching, Keeping):
             event.payload_bytes = sum(len(link.payload) for link in tip.links)
 
             def decode() -> tuple[Tip, dict[str, Any]]:
-                rebuilt = queries.decoded(tip)
+                rebuilt = rebuild(tip)
                 return rebuilt, values.decode_state(rebuilt.parts())
 
             try:

@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections import OrderedDict
 
-from memalchemy.checkpoints.chain import Tip
+from memalchemy.checkpoints.chain import CODEC, Tip
 from memalchemy.database import Database
 from memalchemy.log import Log
 
@@ -43,12 +43,15 @@ class TipCache:
             return found[0]
 
     def put(self, log: Log, tip: Tip) -> None:
-        """Remember *tip* unless a newer one of the same life is there."""
+        """Remember *tip* unless a newer one of the same life is there, or it cannot be a base."""
+        if tip.codec != CODEC:
+            return
         tip = tip.within(self.max_bytes // SHARE)
         size = tip.held_bytes()
         with self._lock:
             found = self._tips.get(log)
-            if found is not None and found[0].epoch == tip.epoch and found[0].seq > tip.seq:
+            # Of the same state, the one that is there has more of its chain decoded.
+            if found is not None and found[0].epoch == tip.epoch and found[0].seq >= tip.seq:
                 return
             self._drop(log)
             if size > self.max_bytes // SHARE:

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from memalchemy.codec import deltas
-from memalchemy.codec.values import MAX_STATE_BYTES, Parts, state_size
+from memalchemy.codec import deltas, zsplice1
+from memalchemy.codec.values import MAX_STATE_BYTES, Parts, encode_state, state_size
 from memalchemy.errors import Corrupt
 
-CODEC = "zsplice1"
+CODEC = "zsplice2"
 """The tag of this encoding, stored with each row so that the encoding can change."""
 
-MAX_CHAIN_DEPTH = 1024
+READABLE = frozenset({CODEC, zsplice1.NAME})
 
-KEPT_BYTES = 16 * 1024 * 1024
-"""How much of a chain's states is kept decoded besides the last."""
+MAX_CHAIN_DEPTH = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +44,8 @@ class Tip:
     links: tuple[Link, ...]
     raw_size: int
     """The state's encoded size, decompressed."""
+    codec: str = CODEC
+    """An earlier encoding can be read, and is no base."""
 
     @property
     def seq(self) -> int:
@@ -61,9 +62,9 @@ class Tip:
             first -= 1
         link = self.links[first]
         parts = link.parts if link.parts is not None else deltas.decode_snapshot(link.payload)
-        for later in self.links[first + 1 : index + 1]:
-            parts = deltas.apply_delta(parts, later.payload)
-        return parts
+        if first == index:
+            return parts
+        return deltas.apply_deltas(parts, (k.payload for k in self.links[first + 1 : index + 1]))
 
     def parts(self) -> Parts:
         """The checkpoint's state."""
@@ -115,28 +116,29 @@ def encode(parts: Parts, tip: Tip | None, *, level: int, max_depth: int) -> Draf
     """Encode a state under *tip*: as a delta, or as a snapshot when one is due.
 
     A snapshot is due at the start, at *max_depth*, when the state has shrunk to half of its base,
-    and when the deltas since the last snapshot would outweigh it.
+    and when the deltas that a load would read outweigh it. So no load reads more than two
+    snapshots' bytes; counting every delta since, read or not, would store a third more.
     """
     raw_size = state_size(parts)
-    if tip is not None and tip.depth < max_depth:
+    if tip is not None and tip.codec == CODEC and tip.depth < max_depth:
         wanted = (tip.depth + 1) & tip.depth
         index = next(i for i, link in enumerate(tip.links) if link.depth == wanted)
         base = tip.parts_at(index)
         if raw_size * 2 >= state_size(base):
             payload = deltas.encode_delta(base, parts, level)
-            since_bytes = tip.since_bytes + len(payload)
-            if since_bytes <= len(tip.links[0].payload) or len(tip.links) == 1:
+            read = len(payload) + sum(len(link.payload) for link in tip.links[1 : index + 1])
+            if read <= len(tip.links[0].payload) or tip.depth == 0:
                 return Draft(
                     kind="delta",
                     base_seq=tip.links[index].seq,
                     epoch=tip.epoch,
                     depth=tip.depth + 1,
-                    since_bytes=since_bytes,
+                    since_bytes=tip.since_bytes + len(payload),
                     raw_size=raw_size,
                     payload=payload,
                     checksum=deltas.seal(payload, parts),
                     parts=parts,
-                    chain=tip.links[: index + 1],
+                    chain=(*tip.links[:index], replace(tip.links[index], parts=base)),
                 )
     payload = deltas.encode_snapshot(parts, level)
     return Draft(
@@ -153,27 +155,24 @@ def encode(parts: Parts, tip: Tip | None, *, level: int, max_depth: int) -> Draf
     )
 
 
-def rebuild(links: tuple[Link, ...], limit: int = MAX_STATE_BYTES) -> tuple[Link, ...]:
+def rebuild(tip: Tip, limit: int = MAX_STATE_BYTES) -> Tip:
     """Decode a chain as it came from the database, snapshot first, and verify it.
 
-    Every payload is held to its own checksum and the last state to that of the whole. The other
-    states are kept decoded too while that is cheap: they are the bases of saves to come.
+    Every payload is held to its own checksum, and the state to that of the whole.
 
     Raises:
         Corrupt: a row is missing, changed, or does not fit the others.
     """
+    links = tip.links
     if not links or links[0].depth != 0:
         raise Corrupt("the first state of a chain is missing")
-    parts: Parts = {}
-    decoded: list[Link] = []
-    room = KEPT_BYTES
     for link in links:
         deltas.check_payload(link.payload, link.checksum)
-        if link.depth == 0:
-            parts = deltas.decode_snapshot(link.payload, limit)
-        else:
-            parts = deltas.apply_delta(parts, link.payload, limit)
-        room -= state_size(parts)
-        decoded.append(replace(link, parts=parts if room > 0 or link is links[-1] else None))
+    if tip.codec == zsplice1.NAME:
+        state = zsplice1.read_state([link.payload for link in links], links[-1].checksum)
+        return replace(tip, links=(replace(links[-1], parts=encode_state(state)),))
+    parts = deltas.decode_snapshot(links[0].payload, limit)
+    if len(links) > 1:
+        parts = deltas.apply_deltas(parts, (link.payload for link in links[1:]), limit)
     deltas.check_state(parts, links[-1].checksum)
-    return tuple(decoded)
+    return replace(tip, links=(*links[:-1], replace(links[-1], parts=parts)))

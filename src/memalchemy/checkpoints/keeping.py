@@ -7,13 +7,11 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-import orjson
-
 from memalchemy.checkpoints import queries, upkeep
-from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH
+from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, rebuild
 from memalchemy.checkpoints.metadata import check_metadata, kind_of
 from memalchemy.checkpoints.scope import Scope
-from memalchemy.codec.values import TAGGED
+from memalchemy.codec.values import decode_value, jsonable
 from memalchemy.contracts import Retention, Seconds
 from memalchemy.database import HostConnection
 from memalchemy.keys import decode_namespace
@@ -206,11 +204,11 @@ class Keeping(Scope):
             )
             if tip is None or not rows:
                 continue  # deleted meanwhile
-            parts = queries.decoded(tip).parts()
+            parts = rebuild(tip).parts()
             yield (
                 queries.info(rows[0]).as_dict()
                 | {"tenant": log.tenant, "namespace": list(decode_namespace(log.namespace))}
-                | {"state": {k: orjson.loads(v.removeprefix(TAGGED)) for k, v in parts.items()}}
+                | {"state": {k: jsonable(decode_value(v)) for k, v in parts.items()}}
             )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +16,7 @@ from sqlalchemy import (
     select,
 )
 
-from memalchemy.checkpoints.chain import CODEC, Link, Tip, rebuild
+from memalchemy.checkpoints.chain import READABLE, Link, Tip
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt
@@ -97,7 +96,7 @@ def read_chain(d: Dialect, which: str) -> Executable:
 def chain(d: Dialect, log: Log, checkpoint_id: str | None, now: datetime) -> Program[Tip | None]:
     """The rows of a checkpoint (the newest, without an id), in order and complete, still encoded.
 
-    `decoded` rebuilds and verifies them. ``None`` if there is no such checkpoint.
+    `rebuild` decodes and verifies them. ``None`` if there is no such checkpoint.
     """
     which = "latest" if checkpoint_id is None else "named"
     values = log.binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}
@@ -109,7 +108,7 @@ def chain(d: Dialect, log: Log, checkpoint_id: str | None, now: datetime) -> Pro
     for row in reversed(rows):
         if expected is not None and row.seq != expected:
             raise Corrupt(f"a state that others build on is missing at position {expected}")
-        if row.codec != CODEC:
+        if row.codec not in READABLE or row.codec != rows[-1].codec:
             raise Corrupt(f"a stored state has the unknown codec {row.codec!r}")
         links.append(Link(row.seq, row.depth, bytes(row.payload), row.checksum, None))
         expected = row.base_seq
@@ -122,12 +121,8 @@ def chain(d: Dialect, log: Log, checkpoint_id: str | None, now: datetime) -> Pro
         newest.since_bytes,
         tuple(reversed(links)),
         newest.raw_size,
+        newest.codec,
     )
-
-
-def decoded(tip: Tip) -> Tip:
-    """*tip* with its chain rebuilt and verified."""
-    return replace(tip, links=rebuild(tip.links))
 
 
 def info(row: Any) -> CheckpointInfo:

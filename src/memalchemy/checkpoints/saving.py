@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from memalchemy.checkpoints.cache import TipCache
-from memalchemy.checkpoints.chain import CODEC, Draft, Tip, encode
-from memalchemy.checkpoints.queries import chain, decoded, find_saved
+from memalchemy.checkpoints.chain import CODEC, Draft, Tip, encode, rebuild
+from memalchemy.checkpoints.queries import chain, find_saved
 from memalchemy.checkpoints.upkeep import retention_binds
 from memalchemy.codec import text, values
 from memalchemy.contracts import UNSET, Retention, Unset
@@ -180,7 +180,7 @@ class Saver:
             event=event,
         )
         if read is not None:
-            return await off_loop(read.raw_size, lambda: decoded(read))
+            return await off_loop(read.raw_size, lambda: rebuild(read))
         if request.parent_id is not None:
             head = await self._head(request.log, connection, event)
             if head is not None and head.deleted_at is not None:

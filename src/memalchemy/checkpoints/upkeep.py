@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Executable, and_, bindparam, delete, or_, select, update
 
-from memalchemy.checkpoints.chain import CODEC, Tip, encode
-from memalchemy.checkpoints.queries import chain, decoded
+from memalchemy.checkpoints.chain import CODEC, Draft, Tip, encode, rebuild
+from memalchemy.checkpoints.queries import chain
 from memalchemy.contracts import Retention, to_timedelta
 from memalchemy.dialects import Dialect
 from memalchemy.log import Log, remove_log, sweep_locked
@@ -145,31 +145,40 @@ def rewrite_log(d: Dialect, log: Log, now: datetime, *, level: int, max_depth: i
     """
     yield lock_log(d), log.binds()
     names = yield list_in_order(d), log.binds()
+    for name in reversed(names):
+        # A delta of an earlier encoding needs its base's bytes too: from the newest down, such
+        # rows stop needing any.
+        read = yield from chain(d, log, name.checkpoint_id, now)
+        if read is None or read.codec == CODEC:
+            continue
+        draft = encode(rebuild(read).parts(), None, level=level, max_depth=max_depth)
+        yield from _replace_payload(d, log, name.seq, draft)
     tip: Tip | None = None
     for name in names:
         read = yield from chain(d, log, name.checkpoint_id, now)
         if read is None:
             return 0  # the log expired meanwhile
-        draft = encode(decoded(read).parts(), tip, level=level, max_depth=max_depth)
-        values = log.binds() | {
-            "p_seq": name.seq,
-            "p_kind": draft.kind,
-            "p_base_seq": draft.base_seq,
-            "p_depth": draft.depth,
-            "p_since_bytes": draft.since_bytes,
-            "p_codec": CODEC,
-            "p_checksum": draft.checksum,
-            "p_payload": draft.payload,
-        }
-        yield rewrite_delta(d), values
-        yield (
-            rewrite_size(d),
-            log.binds() | {"p_seq": name.seq, "p_stored_size": len(draft.payload)},
-        )
+        draft = encode(rebuild(read).parts(), tip, level=level, max_depth=max_depth)
+        yield from _replace_payload(d, log, name.seq, draft)
         tip = draft.as_tip(name.checkpoint_id, name.seq, 0)
     dropped = yield from sweep_locked(d, log, renamed=True, rewritten=True)
     yield from _purge(d)
     return dropped
+
+
+def _replace_payload(d: Dialect, log: Log, seq: int, draft: Draft) -> Program[None]:
+    place = log.binds() | {"p_seq": seq}
+    values = place | {
+        "p_kind": draft.kind,
+        "p_base_seq": draft.base_seq,
+        "p_depth": draft.depth,
+        "p_since_bytes": draft.since_bytes,
+        "p_codec": CODEC,
+        "p_checksum": draft.checksum,
+        "p_payload": draft.payload,
+    }
+    yield rewrite_delta(d), values
+    yield rewrite_size(d), place | {"p_stored_size": len(draft.payload)}
 
 
 # --- Erasing -------------------------------------------------------------------------------------

@@ -1,185 +1,291 @@
-"""States as bytes against a base: cut what is common, compress what is left.
+"""States as bytes against a base: keep what is common, compress what is left.
 
-Per top-level key, the common prefix and suffix of the base's and the new value are cut; the middles
-that remain are compressed with zstd, with the base's own cut-out middles and 16 KB before each as a
-raw dictionary. Whole-state patch-from, key-level diffs, list diffs and chunk hashing each collapse
-on some shape of state; this does not, and it costs less than compressing the state once.
+Per top-level key, the new value is written as edits of the base's: bytes to keep, to drop and to
+add. The added bytes are compressed with zstd, with what they replace and 16 KB before it as a raw
+dictionary. Whole-state patch-from, key-level diffs, list diffs and chunk hashing each collapse on
+some shape of state; this does not, and it costs less than compressing the state once.
 
 A wrong dictionary decodes silently to garbage, so every payload carries a checksum of the rebuilt
-state beside one of its own bytes (`seal`, `check`).
+state beside one of its own bytes (`seal`, `check_payload`, `check_state`).
 
-Payload of a snapshot: packing byte, then (compressed) the keys, the lengths, the values.
-Payload of a delta: a recipe (see `_Recipe`), packing byte, then the (compressed) middles.
+Payload of a snapshot: packed MessagePack, keys and values in turn. Payload of a delta: MessagePack
+of three things, the keys, the edits and the packed additions (see `encode_delta`). Packed: a byte
+that says how, and the bytes.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+import ormsgpack
 import zstandard
 
-from memalchemy.codec.values import MAX_STATE_BYTES, Parts
+from memalchemy.codec.values import MAX_STATE_BYTES, UNREADABLE, Parts
 from memalchemy.errors import Corrupt
 
 CONTEXT = 16 * 1024
-"""Bytes of the base before a cut that serve as dictionary: neighbours of an edit look like it."""
+"""Bytes of the base before an edit that serve as dictionary: neighbours of an edit look like it."""
+
+MAX_EDITS = 64
+"""For one value; the last takes in all that is left."""
 
 _CHUNK = 64 * 1024
-_RAW, _ZSTD = 0, 1
+_RAW, _ZSTD, _DEFLATE = b"\x00", b"\x01", b"\x02"
+_WINDOW = 32 * 1024
+"""What deflate can see. Within it, it packs tighter and starts 20 times faster than zstd."""
+_PLAIN = 8  # an addition up to here, such as a length for another, is compressed against nothing
 _SMALL = 40  # below this a zstd frame is never smaller than what it packs
 
+_SHORT = 64  # a short value is not worth an edit
+_ALIKE = 32  # so many equal bytes after a difference, and the difference was a small one
+_ALIKE_TO_THE_END = 3  # or fewer, if nothing is left then
+# How a length in MessagePack changes, as bytes before and after: in place, or to another width.
+_STEPS: list[tuple[int, int]] = [
+    *((size, size) for size in (1, 2, 3, 4, 8)),
+    *((1, 2), (1, 3), (2, 3), (3, 5)),
+    *((2, 1), (3, 1), (3, 2), (5, 3)),
+]
 
-@dataclass(frozen=True, slots=True)
-class Splice:
-    """One changed value: ``base[:prefix] + middle + base[len(base) - suffix:]``."""
 
-    position: int
-    prefix: int
-    suffix: int
-    middle: int
+class Edit(NamedTuple):
+    """Keep so many bytes of the old value, drop so many, add so many; the rest is kept."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Recipe:
-    """How the new state is laid over the base: its keys in order, and the splices of some.
-
-    Bytes: varint 0 if the keys are the base's, else 1 + their number and, for each, 1 + its place
-    in the base, or 0 and the key itself. Then the number of splices and four varints for each.
-    """
-
-    keys: list[str]
-    splices: list[Splice]
+    keep: int
+    drop: int
+    add: int
 
 
 def encode_snapshot(parts: Parts, level: int) -> bytes:
     """A payload that stands alone."""
-    head = bytearray()
-    _put(head, len(parts))
+    flat: list[bytes] = []
     for key, value in parts.items():
-        _put_key(head, key)
-        _put(head, len(value))
-    return _pack(b"".join([head, *parts.values()]), level)
+        flat.append(_spelled(key))
+        flat.append(value)
+    return _pack(ormsgpack.packb(flat), level)
 
 
 def decode_snapshot(payload: bytes, limit: int = MAX_STATE_BYTES) -> Parts:
     """The inverse of `encode_snapshot`; never inflates beyond *limit* bytes."""
-    # The keys and lengths before the values come on top of what counts as the state.
-    body = _unpack(payload, 0, limit + limit // 16 + _CHUNK)
-    at = 0
-    count, at = _take(body, at)
-    sizes: list[tuple[str, int]] = []
-    for _ in range(count):
-        key, at = _take_key(body, at)
-        size, at = _take(body, at)
-        sizes.append((key, size))
-    parts: Parts = {}
-    for key, size in sizes:
-        parts[key] = body[at : at + size]
-        at += size
-    if at != len(body) or len(parts) != count or at > limit + limit // 16 + _CHUNK:
-        raise Corrupt("a stored snapshot has the wrong length")
+    # The lengths before keys and values come on top of what counts as the state.
+    body = unpack(payload, limit + limit // 16 + _CHUNK)
+    try:
+        flat = ormsgpack.unpackb(body)
+        parts = {_key(k): v for k, v in zip(flat[::2], flat[1::2], strict=True)}
+    except UNREADABLE as error:
+        raise Corrupt("a stored snapshot cannot be read") from error
+    if len(parts) * 2 != len(flat) or not all(type(v) is bytes for v in parts.values()):
+        raise Corrupt("a stored snapshot cannot be read")
     return parts
 
 
 def encode_delta(base: Parts, new: Parts, level: int) -> bytes:
-    """A payload that rebuilds *new* from *base*."""
-    keys = list(new)
-    splices: list[Splice] = []
-    middles: list[bytes] = []
+    """A payload that rebuilds *new* from *base*.
+
+    The keys are nil if they are the base's; else for each its place in the base, or the key itself.
+    The edits are one flat list: for each changed value its place, the number of its edits, and
+    three numbers for each; or its place, 0 and its length if it is short and new as a whole.
+    """
+    recipe: list[int] = []
+    added: list[bytes] = []
     dictionary: list[bytes] = []
-    for position, (key, value) in enumerate(new.items()):
-        old = base.get(key)
-        if old is None:
-            splices.append(Splice(position, 0, 0, len(value)))
-            middles.append(value)
-        elif old is not value and old != value:
-            prefix, suffix = cut(old, value)
-            middle = value[prefix : len(value) - suffix]
-            splices.append(Splice(position, prefix, suffix, len(middle)))
-            middles.append(middle)
-            dictionary.append(_context(old, prefix, suffix))
-    out = bytearray()
-    _put_keys(out, base, keys)
-    _put(out, len(splices))
-    for splice in splices:
-        _put(out, splice.position)
-        _put(out, splice.prefix)
-        _put(out, splice.suffix)
-        _put(out, splice.middle)
-    return bytes(out) + _pack(b"".join(middles), level, b"".join(dictionary))
+    for place, (key, value) in enumerate(new.items()):
+        old = base.get(key, b"")
+        if old is value or old == value:
+            continue
+        if len(old) < _SHORT and len(value) < _SHORT:
+            recipe += (place, 0, len(value))
+            added.append(value)
+            dictionary.append(old)
+            continue
+        found = edits(old, value)
+        recipe += (place, len(found))
+        at_old = at_new = 0
+        for keep, drop, add in found:
+            recipe += (keep, drop, add)
+            at_old, at_new = at_old + keep, at_new + keep
+            added.append(value[at_new : at_new + add])
+            if add > _PLAIN:
+                dictionary.append(old[max(0, at_old - CONTEXT) : at_old + drop])
+            at_old, at_new = at_old + drop, at_new + add
+    keys: list[int | bytes] | None = None
+    if list(new) != list(base):
+        places = {key: place for place, key in enumerate(base)}
+        keys = [places[key] if key in places else _spelled(key) for key in new]
+    packed = _pack(b"".join(added), level, b"".join(dictionary))
+    return ormsgpack.packb((keys, recipe, packed))
 
 
-def apply_delta(base: Parts, payload: bytes, limit: int = MAX_STATE_BYTES) -> Parts:
-    """The inverse of `encode_delta`; unchanged values are shared with *base*, not copied."""
-    recipe, at = _take_recipe(base, payload)
-    dictionary: list[bytes] = []
-    wanted = 0
-    for splice in recipe.splices:
-        old = base.get(recipe.keys[splice.position])
-        wanted += splice.middle
-        if old is not None:
-            if splice.prefix + splice.suffix > len(old):
-                raise Corrupt("a stored delta does not fit its base")
-            dictionary.append(_context(old, splice.prefix, splice.suffix))
+def apply_deltas(base: Parts, payloads: Iterable[bytes], limit: int = MAX_STATE_BYTES) -> Parts:
+    """The inverse of `encode_delta`, for a chain of payloads."""
+    state = {key: _in_pieces(value) for key, value in base.items()}
+    try:
+        for payload in payloads:
+            state = _applied(state, payload, limit)
+    except UNREADABLE as error:
+        raise Corrupt("a stored delta does not fit its base") from error
+    if sum(sum(map(len, value)) for value in state.values()) > limit:
+        raise Corrupt(f"a stored delta would rebuild more than {limit:,} bytes")
+    return {
+        key: value[0] if type(value[0]) is bytes and len(value) == 1 else b"".join(value)
+        for key, value in state.items()
+    }
+
+
+Pieces = list[Any]
+"""A value as bytes and views of bytes: joined, a long one would be copied for every delta."""
+
+
+def _in_pieces(value: bytes) -> Pieces:
+    return [value] if len(value) < _CHUNK else [memoryview(value)]
+
+
+def _applied(base: dict[str, Pieces], payload: bytes, limit: int) -> dict[str, Pieces]:
+    given, recipe, packed = ormsgpack.unpackb(payload)
+    keys = list(base)
+    if given is not None:
+        keys = [keys[k] if type(k) is int else _key(k) for k in given]
+    dictionary: Pieces = []
+    edited: list[tuple[str, Pieces, list[int] | None]] = []
+    wanted = i = 0
+    while i < len(recipe):
+        key, count, i = keys[recipe[i]], recipe[i + 1], i + 2
+        old = base.get(key, _NOTHING)
+        if count == 0:
+            dictionary += old
+            edited.append((key, [recipe[i]], None))
+            wanted += recipe[i]
+            i += 1
+            continue
+        numbers = recipe[i : i + 3 * count]
+        edited.append((key, old, numbers))
+        i += 3 * count
+        wanted += _contexts(old, numbers, dictionary)
     if wanted > limit:
         raise Corrupt("a stored delta claims more than the largest state")
-    body = _unpack(payload, at, wanted, b"".join(dictionary))
+    body = unpack(packed, wanted, b"".join(dictionary))
     if len(body) != wanted:
         raise Corrupt("a stored delta has the wrong length")
-    changed: Parts = {}
+    changed: dict[str, Pieces] = {}
+    taken = 0
+    for key, old, edits_ in edited:
+        if edits_ is None:
+            changed[key], taken = [body[taken : taken + old[0]]], taken + old[0]
+        else:
+            changed[key], taken = _edited(old, edits_, body, taken)
+    return {key: changed[key] if key in changed else base[key] for key in keys}
+
+
+_NOTHING: Pieces = [b""]
+
+
+def _contexts(old: Pieces, numbers: list[int], dictionary: Pieces) -> int:
+    """Add what the edits' additions were compressed against; returns the additions' length."""
+    at = wanted = 0
+    for j in range(0, len(numbers), 3):
+        keep, drop, add = numbers[j : j + 3]
+        at += keep
+        if add > _PLAIN:
+            dictionary += _between(old, max(0, at - CONTEXT), at + drop)
+        at += drop
+        wanted += add
+    if at > sum(map(len, old)):
+        raise Corrupt("a stored delta does not fit its base")
+    return wanted
+
+
+def _edited(old: Pieces, numbers: list[int], body: bytes, taken: int) -> tuple[Pieces, int]:
+    """The new value, and how much of *body* has been used up."""
+    new: Pieces = []
     at = 0
-    for splice in recipe.splices:
-        key = recipe.keys[splice.position]
-        middle = body[at : at + splice.middle]
-        at += splice.middle
-        old = base.get(key, b"")
-        if splice.prefix or splice.suffix:
-            middle = b"".join([old[: splice.prefix], middle, old[len(old) - splice.suffix :]])
-        changed[key] = middle
-    try:
-        parts = {key: changed[key] if key in changed else base[key] for key in recipe.keys}
-    except KeyError as error:
-        raise Corrupt("a stored delta does not fit its base") from error
-    if sum(map(len, parts.values())) > limit:
-        raise Corrupt(f"a stored delta would rebuild more than {limit:,} bytes")
-    return parts
+    for j in range(0, len(numbers), 3):
+        keep, drop, add = numbers[j : j + 3]
+        if keep:
+            new += _between(old, at, at + keep)
+        if add:
+            new.append(body[taken : taken + add])
+        at, taken = at + keep + drop, taken + add
+    new += _between(old, at, MAX_STATE_BYTES)
+    if len(new) < 64 and sum(map(len, new)) >= _CHUNK:
+        return new, taken
+    return [b"".join(new)], taken
 
 
-def cut(old: bytes, new: bytes) -> tuple[int, int]:
-    """The lengths of the longest common prefix and, after it, suffix."""
-    prefix = common_prefix(old, new)
-    room = min(len(old), len(new)) - prefix
-    return prefix, _common_suffix(old, new, room)
-
-
-def common_prefix(a: bytes, b: bytes) -> int:
-    """The length of the longest common prefix; compares in C, chunk by chunk, then bisects."""
-    end = min(len(a), len(b))
+def _between(value: Pieces, low: int, high: int) -> Pieces:
+    """The bytes from *low* to *high*."""
+    if len(value) == 1:
+        return [value[0][low:high]]
+    found: Pieces = []
     at = 0
-    while at < end and a[at : at + _CHUNK] == b[at : at + _CHUNK]:
+    for piece in value:
+        if at >= high:
+            break
+        if at + len(piece) > low:
+            found.append(piece[max(0, low - at) : high - at])
+        at += len(piece)
+    return found
+
+
+def edits(old: bytes, new: bytes) -> list[Edit]:
+    """What makes *new* of *old*; empty if they are equal.
+
+    An element that is added changes the length before its list, and of each container round it. So
+    after a difference the same bytes are looked for close by before all that is left becomes one
+    edit, less the common end.
+    """
+    found: list[Edit] = []
+    a = b = 0
+    while True:
+        same = common_prefix(old, a, new, b)
+        a, b = a + same, b + same
+        left = min(len(old) - a, len(new) - b)
+        if left and len(found) < MAX_EDITS - 1 and (step := _small_step(old, a, new, b)):
+            found.append(Edit(same, *step))
+            a, b = a + step[0], b + step[1]
+            continue
+        if a < len(old) or b < len(new):
+            end = _common_suffix(old, new, left)
+            found.append(Edit(same, len(old) - a - end, len(new) - b - end))
+        return found
+
+
+def _small_step(old: bytes, a: int, new: bytes, b: int) -> tuple[int, int] | None:
+    for drop, add in _STEPS:
+        size = min(_ALIKE, len(old) - a - drop, len(new) - b - add)
+        if size < _ALIKE_TO_THE_END:
+            continue
+        if old[a + drop : a + drop + size] == new[b + add : b + add + size]:
+            return drop, add
+    return None
+
+
+def common_prefix(old: bytes, a: int, new: bytes, b: int) -> int:
+    """How many bytes from *a* and *b* on are the same; compares in C, by chunks, then bisects."""
+    end = min(len(old) - a, len(new) - b)
+    at = 0
+    while at < end and old[a + at : a + at + _CHUNK] == new[b + at : b + at + _CHUNK]:
         at += _CHUNK
     if at >= end:
         return end
     low, high = at, min(at + _CHUNK, end)
     while low < high:
         middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
+        if old[a + low : a + middle] == new[b + low : b + middle]:
             low = middle
         else:
             high = middle - 1
     return low
 
 
-def _common_suffix(a: bytes, b: bytes, room: int) -> int:
+def _common_suffix(old: bytes, new: bytes, room: int) -> int:
     if room <= 0:
         return 0
-    ends_a, ends_b = len(a), len(b)
+    ends_a, ends_b = len(old), len(new)
     at = 0
     while at < room:
         step = min(_CHUNK, room - at)
-        if a[ends_a - at - step : ends_a - at] != b[ends_b - at - step : ends_b - at]:
+        if old[ends_a - at - step : ends_a - at] != new[ends_b - at - step : ends_b - at]:
             break
         at += step
     if at >= room:
@@ -187,7 +293,7 @@ def _common_suffix(a: bytes, b: bytes, room: int) -> int:
     low, high = at, min(at + _CHUNK, room)
     while low < high:
         middle = (low + high + 1) // 2
-        if a[ends_a - middle : ends_a - low] == b[ends_b - middle : ends_b - low]:
+        if old[ends_a - middle : ends_a - low] == new[ends_b - middle : ends_b - low]:
             low = middle
         else:
             high = middle - 1
@@ -196,11 +302,10 @@ def _common_suffix(a: bytes, b: bytes, room: int) -> int:
 
 def state_checksum(parts: Parts) -> int:
     """CRC-32 of a whole state: keys, lengths and values in order."""
-    head = bytearray()
+    head: list[Any] = []
     for key, value in parts.items():
-        _put_key(head, key)
-        _put(head, len(value))
-    checksum = zlib.crc32(head)
+        head += (_spelled(key), len(value))
+    checksum = zlib.crc32(ormsgpack.packb(head))
     for value in parts.values():
         checksum = zlib.crc32(value, checksum)
     return checksum
@@ -226,33 +331,42 @@ def check_state(parts: Parts, checksum: int) -> None:
         raise Corrupt("a rebuilt state does not match its checksum")
 
 
-def _context(old: bytes, prefix: int, suffix: int) -> bytes:
-    return old[max(0, prefix - CONTEXT) : len(old) - suffix]
-
-
 def _pack(body: bytes, level: int, dictionary: bytes = b"") -> bytes:
-    if len(body) >= _SMALL:
-        packed = zstandard.ZstdCompressor(
-            level=level, dict_data=_dictionary(dictionary), write_content_size=True
-        ).compress(body)
+    if len(body) >= _SMALL or (dictionary and len(body) > _PLAIN):
+        how = _ZSTD
+        if len(dictionary) + len(body) <= _WINDOW:
+            how = _DEFLATE
+            deflate = zlib.compressobj(min(level + 3, 9), zlib.DEFLATED, -15, 8, zdict=dictionary)
+            packed = deflate.compress(body) + deflate.flush()
+        else:
+            packed = zstandard.ZstdCompressor(
+                level=level, dict_data=_dictionary(dictionary), write_content_size=True
+            ).compress(body)
         if len(packed) < len(body):
-            return bytes([_ZSTD]) + packed
-    return bytes([_RAW]) + body
+            return how + packed
+    return _RAW + body
 
 
-def _unpack(payload: bytes, at: int, limit: int, dictionary: bytes = b"") -> bytes:
-    packing, body = payload[at : at + 1], payload[at + 1 :]
-    if packing == bytes([_RAW]):
+def unpack(packed: bytes, limit: int, dictionary: bytes = b"") -> bytes:
+    """The inverse of `_pack`; never inflates beyond *limit* bytes."""
+    packing, body = packed[:1], packed[1:]
+    if packing == _RAW:
         return body
-    if packing != bytes([_ZSTD]):
-        raise Corrupt("a stored payload has an unknown packing")
     try:
+        if packing == _DEFLATE:
+            inflate = zlib.decompressobj(-15, zdict=dictionary)
+            found = inflate.decompress(body, max(limit, 1))
+            if inflate.unconsumed_tail or not inflate.eof:
+                raise Corrupt(f"a stored payload would inflate beyond {limit:,} bytes")
+            return found
+        if packing != _ZSTD:
+            raise Corrupt("a stored payload has an unknown packing")
         if zstandard.frame_content_size(body) > limit:
             raise Corrupt(f"a stored payload would inflate beyond {limit:,} bytes")
         return zstandard.ZstdDecompressor(dict_data=_dictionary(dictionary)).decompress(
             body, max_output_size=max(limit, 1)
         )
-    except zstandard.ZstdError as error:
+    except (zstandard.ZstdError, zlib.error) as error:
         raise Corrupt("a stored payload cannot be decompressed") from error
 
 
@@ -263,80 +377,9 @@ def _dictionary(content: bytes) -> zstandard.ZstdCompressionDict | None:
     return zstandard.ZstdCompressionDict(content, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
 
 
-def _put(out: bytearray, number: int) -> None:
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
+def _spelled(key: str) -> bytes:
+    return key.encode("utf-8", "surrogatepass")
 
 
-def _take(data: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        if at >= len(data) or shift > 63:
-            raise Corrupt("a stored payload ends too early")
-        byte = data[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, at
-        shift += 7
-
-
-def _put_key(out: bytearray, key: str) -> None:
-    encoded = key.encode("utf-8", "surrogatepass")
-    _put(out, len(encoded))
-    out += encoded
-
-
-def _take_key(data: bytes, at: int) -> tuple[str, int]:
-    size, at = _take(data, at)
-    try:
-        return data[at : at + size].decode("utf-8", "surrogatepass"), at + size
-    except UnicodeDecodeError as error:
-        raise Corrupt("a stored key cannot be decoded") from error
-
-
-def _put_keys(out: bytearray, base: Parts, keys: list[str]) -> None:
-    if keys == list(base):
-        _put(out, 0)
-        return
-    places = {key: place for place, key in enumerate(base)}
-    _put(out, len(keys) + 1)
-    for key in keys:
-        place = places.get(key)
-        if place is None:
-            _put(out, 0)
-            _put_key(out, key)
-        else:
-            _put(out, place + 1)
-
-
-def _take_recipe(base: Parts, payload: bytes) -> tuple[_Recipe, int]:
-    names: Iterable[str] = base
-    old_keys = list(names)
-    at = 0
-    count, at = _take(payload, at)
-    keys = old_keys
-    if count:
-        keys = []
-        for _ in range(count - 1):
-            place, at = _take(payload, at)
-            if place > len(old_keys):
-                raise Corrupt("a stored delta does not fit its base")
-            if place:
-                keys.append(old_keys[place - 1])
-            else:
-                key, at = _take_key(payload, at)
-                keys.append(key)
-    splices: list[Splice] = []
-    count, at = _take(payload, at)
-    for _ in range(count):
-        position, at = _take(payload, at)
-        prefix, at = _take(payload, at)
-        suffix, at = _take(payload, at)
-        middle, at = _take(payload, at)
-        if position >= len(keys) or (splices and position <= splices[-1].position):
-            raise Corrupt("a stored delta does not fit its base")
-        splices.append(Splice(position, prefix, suffix, middle))
-    return _Recipe(keys, splices), at
+def _key(spelled: bytes) -> str:
+    return spelled.decode("utf-8", "surrogatepass")

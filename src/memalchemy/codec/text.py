@@ -7,15 +7,15 @@ see the same words and agree about what matches.
 
 from __future__ import annotations
 
-import base64
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
+import ormsgpack
 
-from memalchemy.codec.deltas import cut
+from memalchemy.codec.deltas import edits
 from memalchemy.codec.values import TAGGED, Parts
 
 MAX_TEXT = 200_000
@@ -120,12 +120,11 @@ def added_strings(state: Mapping[str, Any], new: Parts, parent: Parts | None) ->
             continue
         tagged = encoded[:1] == TAGGED
         encoded = encoded.removeprefix(TAGGED)
-        value = orjson.loads(encoded) if tagged else state[key]
-        if old is None:
-            found: list[Any] = [value]
-        else:
-            low, high = _changed(old.removeprefix(TAGGED), encoded)
-            found = list(_descend(value, encoded, 0, len(encoded), low, high))
+        value = ormsgpack.unpackb(encoded) if tagged else state[key]
+        found: Iterable[Any] = [value]
+        if old is not None:
+            ranges = _added(old.removeprefix(TAGGED), encoded)
+            found = _descend(value, encoded, 0, len(encoded), ranges)
         for part in found:
             yield from _tagged_strings(part) if tagged else _strings(part)
 
@@ -172,68 +171,78 @@ def _tagged_strings(tree: Any) -> Iterator[str]:
         yield from _strings(tree)
     elif len(tree) == 1 and next(iter(tree))[:1] == "~":
         ((tag, content),) = tree.items()
-        if tag == "~x":
-            yield from _strings(base64.b64decode(content).decode("utf-8", "replace"))
-        elif tag != "~b":
-            yield from _tagged_strings(content)
+        yield from _tagged_strings(content.decode("utf-8", "replace") if tag == "~x" else content)
     else:
         for item in tree.values():
             yield from _tagged_strings(item)
 
 
-def _changed(old: bytes, new: bytes) -> tuple[int, int]:
-    """The range of *new* that *old* has not; it takes in a word that was cut or grown at its edge,
-    as when "snowball" becomes "snow".
-    """
-    prefix, suffix = cut(old, new)
-    low, high = prefix, len(new) - suffix
-    joined = low == high and _in_word(new, low - 1) and _in_word(new, high)
-    if joined or (_in_word(new, low - 1) and _in_word(old, low)):
-        low -= 1
-    if joined or (_in_word(new, high) and _in_word(old, len(old) - suffix - 1)):
-        high += 1
-    return low, high
+Range = tuple[int, int]
 
 
-def _in_word(text: bytes, at: int) -> bool:
-    return 0 <= at < len(text) and (text[at : at + 1].isalnum() or text[at] > 0x7F)
+def _added(old: bytes, new: bytes) -> list[Range]:
+    """The ranges of *new* that *old* has not; an empty one where something was only dropped."""
+    ranges: list[Range] = []
+    at = 0
+    for keep, _, add in edits(old, new):
+        ranges.append((at + keep, at + keep + add))
+        at += keep + add
+    return ranges
 
 
 def _descend(
-    value: Any, encoded: bytes, start: int, end: int, low: int, high: int
+    value: Any, encoded: bytes, start: int, end: int, ranges: list[Range]
 ) -> Iterator[Any]:
-    """The parts of *value*, encoded at ``[start, end)``, that touch ``[low, high)``."""
-    if low >= high:
-        return
-    if low <= start and end <= high:
+    """The parts of *value*, encoded at ``[start, end)``, that touch *ranges*."""
+    if any(low <= start and end <= high for low, high in ranges):
         yield value
-    elif type(value) is str:
-        yield _string_part(encoded, max(start + 1, low), min(end - 1, high), start + 1, end - 1)
-    elif type(value) in (list, dict):
-        named = type(value) is dict
-        found: list[tuple[Any, int, int]] = []
-        at = end - 1
-        for item in reversed(value.items() if named else value):
-            name, child = item if named else (None, item)
-            first = at - len(orjson.dumps(child))
-            if first < high and low < at:
-                found.append((child, first, at))
-            at = first - 1 - (len(orjson.dumps(name)) + 1 if named else 0)
-            if at <= low:
-                break
-        for child, first, last in reversed(found):
-            yield from _descend(child, encoded, first, last, low, high)
+        return
+    body = start + _header(encoded[start])
+    inside = [r for r in ranges if r[1] > body or r[0] > body]
+    if type(value) is str:
+        # Where its length changed, an empty range at its end is a word that was cut short.
+        grown = any(low < body for low, _ in ranges)
+        for low, high in inside:
+            if max(low, body) < min(high, end) or (grown and low <= end):
+                yield _string_part(encoded, max(low, body), min(high, end), body, end)
+    elif type(value) in (list, dict) and inside:
+        yield from _children(value, encoded, end, inside)
+
+
+def _children(value: Any, encoded: bytes, end: int, ranges: list[Range]) -> Iterator[Any]:
+    """`_descend` into a container, from its end down: what was added is mostly there."""
+    named = type(value) is dict
+    found: list[tuple[Any, int, int, list[Range]]] = []
+    at, lowest = end, min(low for low, _ in ranges)
+    for item in reversed(value.items() if named else value):
+        if at < lowest:
+            break
+        name, child = item if named else (None, item)
+        first = at - len(ormsgpack.packb(child))
+        touched = [(low, high) for low, high in ranges if first <= high and low <= at]
+        if any(first < high and low < at for low, high in touched):
+            found.append((child, first, at, touched))
+        at = first - (len(ormsgpack.packb(name)) if named else 0)
+    for child, first, last, touched in reversed(found):
+        yield from _descend(child, encoded, first, last, touched)
+
+
+def _header(first: int) -> int:
+    """How many bytes of a MessagePack value come before its content."""
+    return _HEADERS.get(first, 1)
+
+
+_HEADERS = {0xD9: 2, 0xDA: 3, 0xDC: 3, 0xDE: 3, 0xDB: 5, 0xDD: 5, 0xDF: 5}
 
 
 def _string_part(encoded: bytes, low: int, high: int, floor: int, ceiling: int) -> str:
-    """The words of a JSON string's text that touch ``[low, high)``, whole."""
+    """The words of a text that touch ``[low, high)``, whole."""
     before = encoded[max(floor, low - MAX_TOKEN) : low]
     low -= len(before) - (before.rfind(b" ") + 1)
     after = encoded[high : min(ceiling, high + MAX_TOKEN)]
     space = after.find(b" ")
     high += len(after) if space < 0 else space
-    text = encoded[low:high].decode("utf-8", "ignore")
-    return re.sub(r"\\(?:u[0-9a-fA-F]{4}|.)", " ", text)
+    return encoded[low:high].decode("utf-8", "ignore")
 
 
 def _fold(text: str) -> str:

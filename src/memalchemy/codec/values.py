@@ -1,19 +1,17 @@
 """Values to canonical bytes and back: the same types, the same order, or a clear refusal.
 
-A state is stored key by key. Each value is JSON text, byte for byte the same for equal values in
+A state is stored key by key. Each value is MessagePack, byte for byte the same for equal values in
 any process, so that the delta coder can compare it with its base.
 
-Most values are plain JSON and take the fast path: orjson writes them in C, and a census of the
-object graph by level, also in C, proves that nothing in it would come back as another type (orjson
-writes a tuple as a list and NaN as null without a word). Walking a 700 KB state in Python costs
-several times what serialising it does; the census costs half. Anything else takes the tagged form,
-marked by a leading ``~``, in which a non-JSON value is an object with one key such as ``~t``.
+Most values take the fast path: ormsgpack writes them in C and refuses whatever would come back as
+another type, with one exception that is looked for (`_holds_mutable_bytes`). Anything else takes
+the tagged form, marked by a leading byte that MessagePack never uses, in which a value of another
+type is an object with one key such as ``~t``.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import gc
 import math
 import re
@@ -23,7 +21,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-import orjson
+import ormsgpack
 
 from memalchemy.errors import Corrupt, NotSerialisable, TooLarge
 
@@ -31,24 +29,29 @@ Parts = dict[str, bytes]
 """A state as canonical bytes: top-level key to encoded value, in the state's order."""
 
 MAX_DEPTH = 200
-"""How deeply values may nest. orjson's own bound is 254, and a tag takes a level."""
+"""How deeply values may nest. ormsgpack's own bound is 254, and a tag takes a level."""
 
 MAX_STATE_BYTES = 256 * 1024 * 1024
 """The most that an encoded state may take, and the most that is ever decompressed for one."""
 
-TAGGED = b"~"
+TAGGED = b"\xc1"
+"""Never a MessagePack value's first byte."""
 
 _OPTIONS = (
-    orjson.OPT_PASSTHROUGH_DATACLASS
-    | orjson.OPT_PASSTHROUGH_DATETIME
-    | orjson.OPT_PASSTHROUGH_SUBCLASS
+    ormsgpack.OPT_PASSTHROUGH_BIG_INT
+    | ormsgpack.OPT_PASSTHROUGH_DATACLASS
+    | ormsgpack.OPT_PASSTHROUGH_DATETIME
+    | ormsgpack.OPT_PASSTHROUGH_ENUM
+    | ormsgpack.OPT_PASSTHROUGH_SUBCLASS
+    | ormsgpack.OPT_PASSTHROUGH_TUPLE
+    | ormsgpack.OPT_PASSTHROUGH_UUID
 )
-_PLAIN = frozenset({dict, list, str, int, float, bool, type(None)})
+_BINARY = b"\xc4", b"\xc5", b"\xc6"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _I64_MIN, _U64_MAX = -(2**63), 2**64 - 1
 
 # Whatever a tag's content can raise when it is not what was written.
-_UNREADABLE = (
+UNREADABLE = (
     ArithmeticError,
     AttributeError,
     LookupError,
@@ -79,18 +82,18 @@ def encode_state(state: Mapping[str, Any], fallback: Fallback | None = None) -> 
 
 
 def encode_plain(state: Mapping[str, Any]) -> tuple[Parts, list[str]]:
-    """The fast half of `encode_state`: the values that are plain JSON, and the keys of the rest."""
+    """The fast half of `encode_state`: what ormsgpack takes, and the keys of the rest."""
     parts: Parts = {}
     left: list[str] = []
     for key, value in state.items():
         if type(key) is not str:
             raise NotSerialisable("", f"has a key that is not a str: {type(key).__name__}")
         try:
-            text = orjson.dumps(value, option=_OPTIONS)
+            encoded = ormsgpack.packb(value, option=_OPTIONS)
         except TypeError:
-            text = b""
-        if text and _is_plain(value, text):
-            parts[key] = text
+            encoded = b""
+        if encoded and not _holds_mutable_bytes(value, encoded):
+            parts[key] = encoded
         else:
             parts[key] = b""
             left.append(key)
@@ -104,7 +107,7 @@ def encode_rest(
     for key in left:
         path = pointer("", key)
         try:
-            parts[key] = TAGGED + orjson.dumps(_tag(state[key], path, 0, fallback))
+            parts[key] = TAGGED + ormsgpack.packb(_tag(state[key], path, 0, fallback))
         except NotSerialisable:
             raise
         except (TypeError, RecursionError) as error:  # only nesting is left to refuse
@@ -138,42 +141,37 @@ def decode_value(encoded: bytes) -> Any:
     """One value of a state, from its encoding."""
     try:
         if encoded[:1] == TAGGED:
-            return _untag(orjson.loads(encoded[1:]))
-        return orjson.loads(encoded)
-    except _UNREADABLE as error:
+            return untag(ormsgpack.unpackb(encoded[1:]), _UNTAG)
+        return ormsgpack.unpackb(encoded)
+    except UNREADABLE as error:
         raise Corrupt(f"a stored value cannot be decoded ({type(error).__name__})") from error
 
 
-def _is_plain(value: Any, text: bytes) -> bool:
-    """Whether *text*, which orjson wrote for *value*, parses back to the very same types."""
+def _holds_mutable_bytes(value: Any, encoded: bytes) -> bool:
+    """Whether there is a bytearray or memoryview in *value*: they are written as bytes are."""
+    if not any(mark in encoded for mark in _BINARY):
+        return False
     level: list[Any] = [value]
     while level:
-        types = set(map(type, level))
-        if not types <= _PLAIN:
-            return False
-        if float in types and b"null" in text:
-            numbers = [item for item in level if type(item) is float]
-            if not all(map(math.isfinite, numbers)):
-                return False
+        if not {bytearray, memoryview}.isdisjoint(map(type, level)):
+            return True
         level = gc.get_referents(*level)
-    return True
+    return False
 
 
 def _tag(value: Any, path: str, depth: int, fallback: Fallback | None) -> Any:
-    """*value* as a plain JSON tree, with tags where JSON has no such type."""
+    """*value* as a plain tree, with tags where MessagePack has no such type."""
     if depth > MAX_DEPTH:
         raise NotSerialisable(path, f"is nested over {MAX_DEPTH} levels deep")
     kind = type(value)
     if kind is str:
         if _SURROGATE.search(value):
-            return {"~x": _b64(value.encode("utf-8", "surrogatepass"))}
+            return {"~x": value.encode("utf-8", "surrogatepass")}
         return value
-    if kind is bool or value is None:
+    if kind is bool or kind is float or kind is bytes or value is None:
         return value
     if kind is int:
         return value if _I64_MIN <= value <= _U64_MAX else {"~i": hex(value)}
-    if kind is float:
-        return value if math.isfinite(value) else {"~n": repr(value)}
     if kind is list:
         return [_tag(v, pointer(path, i), depth + 1, fallback) for i, v in enumerate(value)]
     if kind is dict:
@@ -183,9 +181,7 @@ def _tag(value: Any, path: str, depth: int, fallback: Fallback | None) -> Any:
     if kind is set or kind is frozenset:
         # Sets arrive in hash order, which differs from process to process.
         members = [_tag(v, pointer(path, "*"), depth + 1, fallback) for v in value]
-        return {"~s" if kind is set else "~f": sorted(members, key=orjson.dumps)}
-    if kind is bytes:
-        return {"~b": _b64(value)}
+        return {"~s" if kind is set else "~f": sorted(members, key=ormsgpack.packb)}
     if kind is datetime:
         return {"~dt": _from_datetime(value)}
     if kind is date:
@@ -223,16 +219,17 @@ def _tag_dict(value: dict[Any, Any], path: str, depth: int, fallback: Fallback |
     return {"~o": pairs}
 
 
-def _untag(tree: Any) -> Any:
+def untag(tree: Any, tags: Mapping[str, Callable[[Any], Any]]) -> Any:
+    """The inverse of `_tag`, with what each tag of an encoding means."""
     if type(tree) is list:
-        return [_untag(v) for v in tree]
+        return [untag(v, tags) for v in tree]
     if type(tree) is not dict:
         return tree
     if len(tree) == 1:
         ((tag, content),) = tree.items()
         if tag.startswith("~"):
-            return _UNTAG[tag](content)
-    return {k: _untag(v) for k, v in tree.items()}
+            return tags[tag](content)
+    return {k: untag(v, tags) for k, v in tree.items()}
 
 
 def _from_datetime(value: datetime) -> Any:
@@ -247,7 +244,7 @@ def _from_datetime(value: datetime) -> Any:
     return [value.replace(tzinfo=None).isoformat(), value.fold, microseconds]
 
 
-def _to_datetime(stored: Any) -> datetime:
+def to_datetime(stored: Any) -> datetime:
     if type(stored) is str:
         return datetime.fromisoformat(stored)
     text, fold, microseconds = stored
@@ -255,28 +252,39 @@ def _to_datetime(stored: Any) -> datetime:
     return datetime.fromisoformat(text).replace(fold=fold, tzinfo=zone)
 
 
-def _b64(value: bytes) -> str:
-    return base64.b64encode(value).decode("ascii")
+def jsonable(value: Any) -> Any:
+    """*value*, as it was loaded, as a JSON tree: with tags where JSON has no such type."""
+    return _without_bytes(_tag(value, "", 0, None))
 
 
-def _unb64(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise ValueError("bad base64") from error
+def _without_bytes(tree: Any) -> Any:
+    kind = type(tree)
+    if kind is list:
+        return [_without_bytes(v) for v in tree]
+    if kind is bytes:
+        return {"~b": base64.b64encode(tree).decode("ascii")}
+    if kind is float and not math.isfinite(tree):
+        return {"~n": repr(tree)}
+    if kind is dict:
+        if tree.keys() == {"~x"}:
+            return {"~x": base64.b64encode(tree["~x"]).decode("ascii")}
+        return {k: _without_bytes(v) for k, v in tree.items()}
+    return tree
+
+
+def _untagged(content: Any) -> Any:
+    return untag(content, _UNTAG)
 
 
 _UNTAG: dict[str, Callable[[Any], Any]] = {
-    "~x": lambda c: _unb64(c).decode("utf-8", "surrogatepass"),
+    "~x": lambda c: c.decode("utf-8", "surrogatepass"),
     "~i": lambda c: int(c, 16),
-    "~n": float,
-    "~t": lambda c: tuple(map(_untag, c)),
-    "~s": lambda c: set(map(_untag, c)),
-    "~f": lambda c: frozenset(map(_untag, c)),
-    "~b": _unb64,
-    "~dt": _to_datetime,
+    "~t": lambda c: tuple(map(_untagged, c)),
+    "~s": lambda c: set(map(_untagged, c)),
+    "~f": lambda c: frozenset(map(_untagged, c)),
+    "~dt": to_datetime,
     "~d": date.fromisoformat,
     "~u": lambda c: UUID(hex=c),
     "~c": Decimal,
-    "~o": lambda c: {_untag(k): _untag(v) for k, v in c},
+    "~o": lambda c: {_untagged(k): _untagged(v) for k, v in c},
 }

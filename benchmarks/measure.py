@@ -1,0 +1,91 @@
+"""What a measurement is: two or more subjects that take turns, and a target for their ratio."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any, Literal
+
+TOLERANCE = 0.15
+"""How far a ratio of times may miss its target on a machine that others use too."""
+
+ROUNDS = 5
+
+Run = Callable[[], Awaitable[float]]
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is promised: *value* at most, or at least."""
+
+    rule: Literal["at most", "at least"]
+    value: float
+    tolerance: float = 0.0
+
+    def met_by(self, found: float) -> bool:
+        if self.rule == "at most":
+            return found <= self.value * (1 + self.tolerance)
+        return found >= self.value * (1 - self.tolerance)
+
+    def __str__(self) -> str:
+        return f"{self.rule} {self.value:.4g}"
+
+
+def at_most(value: float, *, timed: bool = True) -> Target:
+    return Target("at most", value, TOLERANCE if timed else 0.0)
+
+
+def at_least(value: float, *, timed: bool = True) -> Target:
+    return Target("at least", value, TOLERANCE if timed else 0.0)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report. ``value`` is what the target speaks of; the rest explains it."""
+
+    group: str
+    name: str
+    value: float
+    unit: str
+    """``x`` for a ratio."""
+    target: Target | None
+    ours: str
+    theirs: str
+
+    @property
+    def is_met(self) -> bool:
+        return self.target is None or self.target.met_by(self.value)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"is_met": self.is_met}
+
+
+async def take_turns(runs: Mapping[str, Run], rounds: int = ROUNDS) -> dict[str, list[float]]:
+    """Run each of *runs* once per round, in an order that rotates; what they returned, by name."""
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    names = list(runs)
+    for turn in range(rounds):
+        first = turn % len(names)
+        for name in names[first:] + names[:first]:
+            gc.collect()
+            found[name].append(await runs[name]())
+    return found
+
+
+def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """The median of the rounds' ratios: neighbours on the machine disturb a round, not a ratio."""
+    return median(a / b for a, b in zip(ours, theirs, strict=True))
+
+
+def milliseconds(seconds: Sequence[float]) -> str:
+    return f"{median(seconds) * 1000:.2f} ms"
+
+
+def per_second(rates: Sequence[float]) -> str:
+    return f"{median(rates):,.0f}/s"
+
+
+def megabytes(count: float) -> str:
+    return f"{count / 1e6:.2f} MB"

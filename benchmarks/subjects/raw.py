@@ -1,0 +1,132 @@
+"""The drivers by hand: one connection or pool, our own statements as they are sent, ready bytes.
+
+No encoding, no ORM, no retry, no error translation, no cache: what is left is the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import aiosqlite
+import asyncpg
+from sqlalchemy import Executable
+from sqlalchemy.dialects import postgresql, sqlite
+
+from memalchemy.checkpoints.chain import CODEC
+from memalchemy.dialects import DIALECTS
+from memalchemy.log.appending import begin, put_checkpoint, put_delta, save
+
+
+class _Text:
+    """A statement as text, with its values in the order in which they are bound."""
+
+    def __init__(self, statement: Executable, dialect: Any) -> None:
+        compiled = statement.compile(dialect=dialect)  # type: ignore[attr-defined]
+        self.sql = str(compiled)
+        self._names: Sequence[str] = compiled.positiontup or ()
+        self._constants = compiled.params
+        self._processors = {
+            name: bind.type.dialect_impl(dialect).bind_processor(dialect)
+            for name, bind in compiled.binds.items()
+        }
+
+    def values(self, given: Mapping[str, Any]) -> list[Any]:
+        found = ((name, given.get(name, self._constants[name])) for name in self._names)
+        return [
+            processor(value) if (processor := self._processors[name]) else value
+            for name, value in found
+        ]
+
+
+def _row(thread_id: str, payload: bytes, words: str | None) -> dict[str, Any]:
+    now = datetime.now(UTC)
+    return {
+        "k_tenant": "default",
+        "k_thread_id": thread_id,
+        "k_namespace": "/",
+        "p_now": now,
+        "p_expires_at": None,
+        "p_epoch": 1,
+        "p_checkpoint_id": uuid4().hex,
+        "p_parent_id": None,
+        "p_run_id": None,
+        "p_meta": {},
+        "p_raw_size": len(payload),
+        "p_stored_size": len(payload),
+        "p_occurred_at": now,
+        "p_created_at": now,
+        "p_stored_at": now,
+        "p_kind": "snapshot",
+        "p_entry_key": None,
+        "p_parent_seq": None,
+        "p_base_seq": None,
+        "p_depth": 0,
+        "p_since_bytes": 0,
+        "p_codec": CODEC,
+        "p_checksum": zlib.crc32(payload),
+        "p_label": None,
+        "p_sort_key": None,
+        "p_status": 0,
+        "p_search_text": words,
+        "p_payload": payload,
+    }
+
+
+class RawSqlite:
+    """One aiosqlite connection; each save is its own BEGIN IMMEDIATE … COMMIT."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._turn = asyncio.Lock()
+        d, dialect = DIALECTS["sqlite"], sqlite.dialect()
+        self._head = _Text(begin(d, expected="any"), dialect)
+        self._delta = _Text(put_delta(d), dialect)
+        self._name = _Text(put_checkpoint(d), dialect)
+
+    async def open(self) -> None:
+        self._connection = await aiosqlite.connect(self._path, isolation_level=None)
+        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+            await self._connection.execute(f"PRAGMA {pragma}")
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def save(self, thread_id: str, payload: bytes, words: str | None) -> None:
+        row, run = _row(thread_id, payload, words), self._connection.execute
+        async with self._turn:
+            await run("BEGIN IMMEDIATE")
+            cursor = await run(self._head.sql, self._head.values(row))
+            found = await cursor.fetchone()
+            assert found is not None
+            row |= {"p_seq": found[0], "p_previous_id": found[3]}
+            await run(self._delta.sql, self._delta.values(row))
+            await run(self._name.sql, self._name.values(row))
+            await run("COMMIT")
+
+
+class RawPostgres:
+    """asyncpg from its pool; each save is the one statement."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        statement = save(
+            DIALECTS["postgresql"], first="begin", expected="any", parent=False, retain=False
+        )
+        self._save = _Text(statement, postgresql.asyncpg.dialect())
+
+    async def open(self) -> None:
+        self._pool = await asyncpg.create_pool(self._dsn)
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    async def save(self, thread_id: str, payload: bytes, words: str | None) -> None:
+        values = self._save.values(_row(thread_id, payload, words))
+        async with self._pool.acquire() as connection:
+            assert await connection.fetchrow(self._save.sql, *values) is not None

@@ -2,9 +2,9 @@
 
     PYTHONPATH=CODE python rolling_member.py URL NAME
 
-CODE is the release: this checkout's, an older one's, a later one's. Writes a line of JSON when it is
-open, with where its code is and what it runs on, and one for each save that was acknowledged.
-Whatever goes wrong ends it with a traceback and a code other than 0.
+CODE is the release: this checkout's, an older one's, a later one's. Writes a line of JSON when it
+is open, with where its code is and the revision it was made for, and one for each save that was
+acknowledged. Whatever goes wrong ends it with a traceback and a code other than 0.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import threading
 from itertools import count
 from typing import Any
 
@@ -54,15 +55,21 @@ async def save_and_load(keep: Checkpointer, pod: str, thread: str, over: asyncio
                 raise AssertionError(f"{first} is not what it was")
 
 
+def when_told(loop: asyncio.AbstractEventLoop, over: asyncio.Event) -> None:
+    sys.stdin.read()
+    loop.call_soon_threadsafe(over.set)
+
+
 async def main(url: str, pod: str) -> None:
     over = asyncio.Event()
+    # A daemon: a pod that fails does not wait for its input to end.
+    listening = (asyncio.get_running_loop(), over)
+    threading.Thread(target=when_told, args=listening, daemon=True).start()
     async with Database(url, migrate="check") as db:
         tell(open=memalchemy.__file__, head=migrate.head())
         async with asyncio.TaskGroup() as tasks:
             for thread in THREADS:
                 tasks.create_task(save_and_load(Checkpointer(db), pod, thread, over))
-            await asyncio.to_thread(sys.stdin.read)
-            over.set()
 
 
 if __name__ == "__main__":

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -122,6 +124,77 @@ def test_memalchemy_joins_a_host_that_has_been_there_for_long(
 
     host("upgrade", "heads")
     use(fresh_url)
+
+
+CONVERSATION = '''"""A table with a foreign key to a thread."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "c3"
+down_revision = "b2"
+KEY = ["tenant", "thread_id", "namespace"]
+
+
+def upgrade():
+    op.create_table(
+        "conversations",
+        sa.Column("id", sa.Integer, primary_key=True),
+        *(sa.Column(name, sa.String(512)) for name in KEY),
+        sa.ForeignKeyConstraint(KEY, [f"threads.{name}" for name in KEY], ondelete="CASCADE"),
+    )
+
+
+def downgrade():
+    op.drop_table("conversations")
+'''
+
+RELATED = """
+
+class Conversation(HostBase):
+    __tablename__ = "conversations"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    tenant: Mapped[str | None] = mapped_column(String(512))
+    thread_id: Mapped[str | None] = mapped_column(String(512))
+    namespace: Mapped[str | None] = mapped_column(String(512))
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant", "thread_id", "namespace"],
+            [ThreadRow.tenant, ThreadRow.thread_id, ThreadRow.namespace],
+            ondelete="CASCADE",
+        ),
+    )
+"""
+
+
+def test_a_host_with_a_foreign_key_to_a_thread_runs_ours_first(
+    kind: str, fresh_url: str, tmp_path: Path
+) -> None:
+    """As docs/sqlalchemy.md says: on a server the table must be there before a key to it."""
+    host = shutil.copytree(HOST, tmp_path / "host", ignore=shutil.ignore_patterns("__pycache__"))
+    env = host / "migrations_async" / "env.py"
+    ours, theirs = "migrate.upgrade_alongside(context)", "context.run_migrations()"
+    lines = env.read_text()
+    assert lines.index(theirs) < lines.index(ours)
+    env.write_text(lines.replace(ours, "@").replace(theirs, ours).replace("@", theirs))
+    versions = next(path.parent for path in host.rglob("b2_orders.py"))
+    (versions / "c3_conversations.py").write_text(CONVERSATION)
+    models = host / "host_models.py"
+    imports = (
+        "from sqlalchemy import ForeignKeyConstraint\nfrom memalchemy.schema import ThreadRow\n"
+    )
+    future = "from __future__ import annotations\n"
+    models.write_text(models.read_text().replace(future, future + imports) + RELATED)
+
+    url = fresh_url.replace(kind, DRIVERS[kind, "async"], 1)
+    run = partial(alembic, host / "alembic.ini", "-x", f"url={url}", section="async")
+    run("upgrade", "heads")
+    assert tables(fresh_url) == OURS | THEIRS | {"conversations"}
+    assert "No new upgrade operations detected" in run("check")
+    use(fresh_url)
+    run("downgrade", "b2")
+    assert tables(fresh_url) == OURS | THEIRS
 
 
 def test_the_hosts_autogenerate_sees_no_table_of_ours(

@@ -100,5 +100,5 @@ def test_every_revision_before_the_head_has_a_stored_database() -> None:
     chain = {script.revision for script in migrate.scripts().walk_revisions()}
     assert {*REVISIONS} >= chain - {migrate.head()}
     for revision in REVISIONS:
-        for kind in (".db", ".postgresql.sql", ".oracle.sql", ".json"):
+        for kind in (".db", ".postgresql.sql", ".oracle.sql", ".json", ".code.zip"):
             assert (STORED / f"{revision}{kind}").is_file()

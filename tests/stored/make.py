@@ -9,9 +9,11 @@ writes, for the revision that this checkout migrates to,
     REVISION.oracle.sql       INSERTs into tables that the revision's own script makes; made from
                               the SQLite file's rows and NOT RUN ON A SERVER
     REVISION.json             what is in all three: what a test may expect after an upgrade
+    REVISION.code.zip         this checkout's package, as a wheel lays it out: the processes that
+                              are still running when the next revision comes
 
 Run it in the commit before the one that adds a revision, while the checkout still writes the old
-schema, and commit the four files with the new revision. A stored database is never made again: it
+schema, and commit the files with the new revision. A stored database is never made again: it
 is what a release wrote.
 
 Needs the test dependencies (a PostgreSQL from a wheel, with pg_dump), or POSTGRES_URL.
@@ -27,6 +29,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +42,7 @@ from memalchemy import Checkpointer, Database, migrate  # noqa: E402
 from servers import Postgres, postgres_server  # noqa: E402
 
 TENANT = "stored"
+CODE_MIGRATIONS = "memalchemy/migrations"
 
 
 def conversation(steps: int) -> list[dict[str, Any]]:
@@ -149,6 +153,22 @@ def _oracle_literal(name: str, value: Any) -> str:
     return f"UNISTR('{escaped}')"
 
 
+def make_code(target: Path) -> None:
+    """The package and, inside it as in a wheel, the revisions; nothing in it but what was written.
+
+    The same tree gives the same bytes.
+    """
+    top = HERE.parents[1]
+    with zipfile.ZipFile(target, "w") as archive:
+        for root, inside in (("src/memalchemy", "memalchemy"), ("migrations", CODE_MIGRATIONS)):
+            for path in sorted((top / root).rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    name = f"{inside}/{path.relative_to(top / root).as_posix()}"
+                    entry = zipfile.ZipInfo(name)
+                    entry.external_attr = 0o644 << 16
+                    archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED, 9)
+
+
 def main() -> None:
     revision = migrate.head()
     sqlite_file = HERE / f"{revision}.db"
@@ -160,6 +180,7 @@ def main() -> None:
     make_oracle(sqlite_file, HERE / f"{revision}.oracle.sql")
     text = json.dumps(expected, indent=1, ensure_ascii=False)
     (HERE / f"{revision}.json").write_text(text + "\n")
+    make_code(HERE / f"{revision}.code.zip")
 
 
 if __name__ == "__main__":

@@ -67,7 +67,8 @@ def is_ours(table: str | None) -> bool:
 def upgrade_alongside(
     context: Any, *, schema: str | None = None, start: str | None = None
 ) -> list[str]:
-    """Run memalchemy's chain inside a host's ``env.py``, after ``context.run_migrations()``.
+    """Run memalchemy's chain inside a host's ``env.py``, after ``context.run_migrations()``, or
+    before it, which a host whose tables have foreign keys to memalchemy's needs.
 
     Acts when the host's command is ``upgrade``, on the host's connection and in its transaction,
     or, where nobody has begun one, in one of its own. With ``--sql`` it adds memalchemy's script

@@ -1,5 +1,11 @@
 BEGIN;
 
+-- Running downgrade 0002 -> 0001
+
+DROP TRIGGER threads_delete;
+
+UPDATE memalchemy_version SET version_num='0001' WHERE memalchemy_version.version_num = '0002';
+
 -- Running downgrade 0001 -> 
 
 DROP TABLE deltas_search;

@@ -159,9 +159,19 @@ CREATE TRIGGER checkpoints_meta_update_new AFTER UPDATE OF meta ON checkpoints W
 
 INSERT INTO memalchemy_version (version_num) VALUES ('0001');
 
+-- Running upgrade 0001 -> 0002
+
+DELETE FROM checkpoints WHERE NOT EXISTS (SELECT 1 FROM threads WHERE threads.tenant = checkpoints.tenant AND threads.thread_id = checkpoints.thread_id AND threads.namespace = checkpoints.namespace);
+
+DELETE FROM deltas WHERE NOT EXISTS (SELECT 1 FROM threads WHERE threads.tenant = deltas.tenant AND threads.thread_id = deltas.thread_id AND threads.namespace = deltas.namespace);
+
+CREATE TRIGGER threads_delete AFTER DELETE ON threads BEGIN DELETE FROM checkpoints WHERE tenant = old.tenant AND thread_id = old.thread_id AND namespace = old.namespace; DELETE FROM deltas WHERE tenant = old.tenant AND thread_id = old.thread_id AND namespace = old.namespace; END;
+
+UPDATE memalchemy_version SET version_num='0002' WHERE memalchemy_version.version_num = '0001';
+
 DELETE FROM store_items WHERE tenant = '~' AND namespace = '/~memalchemy/' AND key = 'schema';
 
-INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0001"}', 1, 'none', 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, X'2D');
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0002"}', 1, 'none', 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, X'2D');
 
 COMMIT;
 

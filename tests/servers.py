@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -16,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
+
+from memalchemy import Database
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,21 @@ class Postgres:
 
     def drop_database(self, name: str) -> None:
         self.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+@contextlib.contextmanager
+def migrated_database(server: Postgres) -> Iterator[str]:
+    """The name of a new database with memalchemy's schema."""
+    name = server.create_database()
+
+    async def migrate() -> None:
+        db = Database(server.url(name))
+        await db.migrate()
+        await db.close()
+
+    asyncio.run(migrate())
+    yield name
+    server.drop_database(name)
 
 
 @contextlib.contextmanager

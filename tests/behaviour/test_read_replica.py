@@ -31,7 +31,14 @@ from memalchemy import (
 from memalchemy.checkpoints.cache import TipCache
 from memalchemy.database import replica as replica_module
 from memalchemy.events import Event, subscribe
-from servers import Postgres, Standby, free_port, postgres_of_the_wheel, standby
+from servers import (
+    Postgres,
+    Standby,
+    free_port,
+    migrated_database,
+    postgres_of_the_wheel,
+    standby,
+)
 
 drivers = pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
 
@@ -52,17 +59,9 @@ def copy(request: pytest.FixtureRequest) -> Iterator[Standby]:
 @pytest.fixture(scope="module")
 def name(copy: Standby) -> Iterator[str]:
     """A migrated database of this module's, on both."""
-    database = copy.primary.create_database()
-
-    async def make() -> None:
-        db = Database(copy.primary.url(database))
-        await db.migrate()
-        await db.close()
-
-    asyncio.run(make())
-    copy.catch_up()
-    yield database
-    copy.primary.drop_database(database)
+    with migrated_database(copy.primary) as database:
+        copy.catch_up()
+        yield database
 
 
 @pytest.fixture

@@ -138,7 +138,7 @@ class Standby(Postgres):
             time.sleep(0.01)
 
     def start(self) -> None:
-        where = f"-h '' -k {self.host} -p {self.port} -c max_standby_streaming_delay=30s"
+        where = f"-h '' -k {self.host} -p {self.port}"
         log = str(self.data.parent / "standby.log")
         _run_server_program("pg_ctl", "-w", "-D", str(self.data), "-o", where, "-l", log, "start")
 

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from memalchemy import (
@@ -31,6 +32,7 @@ from memalchemy import (
 from memalchemy.checkpoints.cache import TipCache
 from memalchemy.database import replica as replica_module
 from memalchemy.events import Event, subscribe
+from memalchemy.statements import Program
 from servers import (
     Postgres,
     Standby,
@@ -473,6 +475,46 @@ async def test_a_query_that_is_too_slow_on_the_replica_is_not_put_on_the_primary
     finally:
         copy.resume()
     assert await checkpointer.list_threads() == ["old"]
+
+
+@contextmanager
+def replay_that_waits_for_nobody(copy: Standby) -> Iterator[None]:
+    for change in ("SET max_standby_streaming_delay = 0", "RESET max_standby_streaming_delay"):
+        copy.execute(f"ALTER SYSTEM {change}")
+        copy.execute("SELECT pg_reload_conf()")
+        if change.startswith("SET"):
+            yield
+
+
+@drivers
+async def test_a_query_that_replay_keeps_ending_is_answered_by_the_primary(
+    open_: Open, copy: Standby, name: str, driver: str
+) -> None:
+    db = open_(driver)
+    await save_old(Checkpointer(db), copy)
+
+    def where_it_ran() -> Program[bool]:
+        slowly = "SELECT pg_is_in_recovery() FROM threads, pg_sleep(0.5) LIMIT 1"
+        return (yield text(slowly), None)[0][0]
+
+    def lock() -> None:
+        with psycopg.connect(
+            host=copy.primary.host, port=copy.primary.port, user=copy.primary.user, dbname=name
+        ) as connection:
+            connection.execute("LOCK TABLE threads IN ACCESS EXCLUSIVE MODE")
+
+    assert await db.read(where_it_ran, stale=True)
+    with (
+        replay_that_waits_for_nobody(copy),
+        events("database.replica_lost", "database.retry") as seen,
+    ):
+        reading = asyncio.create_task(db.read(where_it_ran, stale=True))
+        while not reading.done():
+            await asyncio.to_thread(lock)
+            await asyncio.sleep(0.1)
+    assert not await reading
+    assert {event.name for event in seen} == {"database.retry"}, "one query's trouble, no outage"
+    assert await db.read(where_it_ran, stale=True)
 
 
 async def test_a_refused_password_is_an_error_and_no_outage(

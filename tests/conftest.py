@@ -17,7 +17,7 @@ from hypothesis import settings
 
 from memalchemy import Checkpointer, Database
 from memalchemy import migrate as migrate_
-from servers import Postgres, pgbouncer, pgbouncer_program, postgres_server
+from servers import Postgres, migrated_database, pgbouncer, pgbouncer_program, postgres_server
 
 # The same random examples in every run; MEMALCHEMY_EXAMPLES looks for new ones, and for more.
 settings.register_profile("repeatable", derandomize=True, database=None)
@@ -65,6 +65,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def postgres() -> Iterator[Postgres]:
     with postgres_server() as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def name(postgres: Postgres) -> Iterator[str]:
+    """A migrated database of the module's on the server."""
+    with migrated_database(postgres) as database:
+        yield database
 
 
 @pytest.fixture(scope="session")

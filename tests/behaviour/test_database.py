@@ -7,13 +7,16 @@ import gc
 import json
 import os
 import re
+import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import URL, Connection, text
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from memalchemy import (
     Checkpointer,
@@ -23,7 +26,9 @@ from memalchemy import (
     SchemaTooNew,
     TooLarge,
     __version__,
+    migrate,
 )
+from memalchemy.statements import Program
 from servers import Postgres
 
 
@@ -94,6 +99,23 @@ def test_engine_options_on_a_sqlite_url_are_refused_by_name() -> None:
         Database("sqlite://", pool_size=3)
 
 
+@pytest.mark.parametrize(
+    "option", [{"connect_timeout": 5}, {"statement_timeout": 5}, {"pool_size": 3}]
+)
+async def test_an_engine_of_the_hosts_takes_no_options_of_an_engine(option: dict[str, Any]) -> None:
+    engine = create_async_engine("sqlite+aiosqlite://")
+    with pytest.raises(TypeError, match=f"{next(iter(option))}.*create_async_engine"):
+        Database(engine, **option)
+    await engine.dispose()
+
+
+@pytest.mark.parametrize("option", ["connect_timeout", "statement_timeout"])
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_a_timeout_is_longer_than_nothing(option: str, seconds: float) -> None:
+    with pytest.raises(ValueError, match=option):
+        Database("sqlite://", **{option: seconds})
+
+
 def test_a_schema_on_sqlite_is_refused() -> None:
     with pytest.raises(ValueError, match="another file"):
         Database("sqlite://", schema="memory")
@@ -149,8 +171,43 @@ async def test_check_never_migrates(empty: Callable[..., Database]) -> None:
         await Checkpointer(db).load("thread")
 
     assert caught.value.current is None
-    assert caught.value.head == (await db.health())["head"]
+    assert caught.value.head == migrate.head()
     assert await tables(db) == set()
+
+
+@pytest.mark.parametrize("mode", ["check", "off"])
+@pytest.mark.parametrize("name", ["agent.db", "with space & ?#%41.db"])
+async def test_a_sqlite_file_that_is_not_there_is_an_error_and_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    db = Database(URL.create("sqlite", database=name), migrate=mode)
+    checkpointer = Checkpointer(db)
+
+    for use in (
+        lambda: checkpointer.load("thread"),
+        lambda: checkpointer.save({"n": 1}, "thread"),
+        lambda: checkpointer.list_threads(),
+        lambda: db.check(),
+        lambda: db.health(),
+        lambda: db.transaction().__aenter__(),
+    ):
+        with pytest.raises(SchemaOutdated, match=r"there is no file .*upgrade") as caught:
+            await use()
+        assert (caught.value.current, caught.value.head) == (None, migrate.head())
+    assert await db.current() is None
+    assert os.listdir(tmp_path) == []
+
+    await db.migrate()
+    await checkpointer.save({"n": 1}, "thread")
+    await db.close()
+
+    assert name in os.listdir(tmp_path)
+    async with Database(URL.create("sqlite", database=name), migrate=mode) as again:
+        await Checkpointer(again).save({"n": 2}, "thread")
+        assert await Checkpointer(again).load("thread") == {"n": 2}
+        async with again.transaction() as tx:
+            assert await Checkpointer(again).load("thread", connection=tx) == {"n": 2}
 
 
 async def test_off_neither_checks_nor_migrates(empty: Callable[..., Database]) -> None:
@@ -237,6 +294,67 @@ async def test_a_newer_schema_that_declares_itself_compatible_works(
     assert await checkpointer.load("thread") == {"n": 1}
     assert await db.migrate() == [], "an older release leaves a newer schema alone"
     assert await db.current() == "9999"
+
+
+# --- Timeouts of an embedded database (those of a server: test_database_server) -------------------
+
+MANY_SECONDS = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 50000000) "
+    "SELECT max(i) FROM n"
+)
+
+
+@pytest.fixture(params=["file", "memory"])
+async def impatient(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    url = f"sqlite:///{tmp_path}/agent.db" if request.param == "file" else "sqlite://"
+    async with Database(url, statement_timeout=0.3, connect_timeout=5) as db:
+        yield db
+
+
+def slow() -> Program[Any]:
+    return (yield text(MANY_SECONDS), None)
+
+
+async def test_a_statement_that_runs_for_longer_than_its_timeout_is_ended(
+    impatient: Database,
+) -> None:
+    checkpointer = Checkpointer(impatient)
+    await checkpointer.save({"n": 1}, "thread", "a")
+    neighbour = asyncio.create_task(checkpointer.save({"n": 2}, "thread", "b"))
+    for run in (impatient.read, impatient.write):
+        started = time.monotonic()
+        with pytest.raises(DatabaseUnreachable, match="too slow") as caught:
+            await run(slow)
+        assert caught.value.busy
+        assert time.monotonic() - started < 5
+    await neighbour
+
+    with pytest.raises(DatabaseUnreachable):  # noqa: PT012 - the block is what is ended
+        async with impatient.transaction() as tx:
+            await checkpointer.save({"n": 3}, "thread", "c", connection=tx)
+            await impatient.read(slow, connection=tx)
+
+    assert await checkpointer.list_checkpoints("thread") == ["b", "a"]
+    await asyncio.sleep(0.3)  # the time of a statement, not of a connection
+    await checkpointer.save({"n": 4}, "thread", "d")
+    assert await checkpointer.load("thread") == {"n": 4}
+
+
+async def test_a_file_locked_by_another_process_is_waited_for_as_long_as_a_statement(
+    tmp_path: Path,
+) -> None:
+    async with Database(f"sqlite:///{tmp_path}/agent.db", statement_timeout=0.3) as db:
+        checkpointer = Checkpointer(db)
+        await checkpointer.save({"n": 1}, "thread", "a")
+        other = sqlite3.connect(tmp_path / "agent.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        started = time.monotonic()
+        with pytest.raises(DatabaseUnreachable, match="locked"):
+            await checkpointer.save({"n": 2}, "thread", "b")
+        assert time.monotonic() - started < 5
+        other.execute("ROLLBACK")
+        other.close()
+        await checkpointer.save({"n": 3}, "thread", "c")
 
 
 # --- Tenants -------------------------------------------------------------------------------------

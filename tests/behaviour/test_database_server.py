@@ -25,21 +25,6 @@ Open = Callable[..., Database]
 A_WHILE = 60
 
 
-@pytest.fixture(scope="module")
-def name(postgres: Postgres) -> Iterator[str]:
-    """A migrated database of this module's."""
-    database = postgres.create_database()
-
-    async def migrate() -> None:
-        db = Database(postgres.url(database))
-        await db.migrate()
-        await db.close()
-
-    asyncio.run(migrate())
-    yield database
-    postgres.drop_database(database)
-
-
 @pytest.fixture
 async def open_(postgres: Postgres, name: str, driver: str) -> AsyncIterator[Open]:
     """Opens the database with any options, for a tenant of the test's own."""

@@ -9,7 +9,7 @@ import pytest
 from commandline import Answer, Call, lines, thread
 from typer.testing import CliRunner
 
-from memalchemy.cli import app
+from memalchemy.cli.app import app
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -12,7 +12,8 @@ from commandline import Call, lines, process, thread
 from typer.main import get_command
 
 from memalchemy import errors
-from memalchemy.cli import app, exits
+from memalchemy.cli import exits
+from memalchemy.cli.app import app
 from memalchemy.cli.command import COMMON
 
 DOCS = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()

@@ -199,3 +199,47 @@ def test_a_reader_that_has_had_enough_is_no_error(filled: str, call: Call) -> No
     assert ended.stdout.count("\n") == 1
     assert "Traceback" not in ended.stderr
     assert ended.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["typer.core", "memalchemy.cli.exits", "memalchemy.cli.app", "sqlalchemy.engine", "alembic.op"],
+)
+def test_ctrl_c_while_the_command_is_still_importing_is_one_line_too(
+    filled: str, module: str
+) -> None:
+    starting = subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-m", "memalchemy", "threads", "--db", filled],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    assert starting.stderr is not None
+    for line in starting.stderr:
+        if line.rstrip().endswith(f" {module}"):
+            starting.send_signal(signal.SIGINT)
+            break
+    _, messages = starting.communicate(timeout=30)
+
+    said = [line for line in messages.splitlines() if not line.startswith("import time:")]
+    assert (starting.returncode, said) == (130, ["interrupted"])
+
+
+def test_a_second_ctrl_c_prints_no_traceback_either(file_url: str, tmp_path: Path) -> None:
+    source = tmp_path / "threads.jsonl"
+    source.write_text(lines(LONG))
+    running = start_import(file_url, source)
+    while running.poll() is None:
+        running.send_signal(signal.SIGINT)
+        time.sleep(0.002)
+    _, messages = running.communicate(timeout=30)
+
+    assert running.returncode in (130, -signal.SIGINT)
+    assert messages in ("interrupted\n", "")
+
+
+def test_the_package_alone_does_not_bring_sqlalchemy_along() -> None:
+    """So that the command line can answer a Ctrl-C from the start."""
+    code = "import sys, memalchemy.cli; sys.exit('sqlalchemy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -27,21 +27,6 @@ A_WHILE = 60
 COMMIT = "COMMIT[;\0]"  # and not READ COMMITTED
 
 
-@pytest.fixture(scope="module")
-def name(postgres: Postgres) -> Iterator[str]:
-    """A migrated database of this module's."""
-    database = postgres.create_database()
-
-    async def migrate() -> None:
-        db = Database(postgres.url(database))
-        await db.migrate()
-        await db.close()
-
-    asyncio.run(migrate())
-    yield database
-    postgres.drop_database(database)
-
-
 @pytest.fixture
 async def network(postgres: Postgres) -> AsyncIterator[Proxy]:
     async with proxy(postgres) as front:

@@ -168,7 +168,8 @@ class Checkpointer(Looking, Branching, Keeping):
     ) -> Any:
         """The state of a checkpoint, the newest without an id; ``None`` if there is none.
 
-        One round trip. Every call builds new objects.
+        One round trip. Every call builds new objects. It reads its own writes: not from a replica,
+        unless the checkpointer is on ``db.replica()``.
 
         Raises:
             Corrupt: what is stored does not match its checksum.
@@ -198,7 +199,7 @@ class Checkpointer(Looking, Branching, Keeping):
                 ) from error
             event.checkpoint_id = tip.checkpoint_id
             event.state_bytes = values.state_size(rebuilt.parts())
-            if checkpoint_id is None and connection is None:
+            if checkpoint_id is None and connection is None and not self.db.read_only:
                 self._cache.put(log, rebuilt)
         return from_mapping(state, self._state_type)
 

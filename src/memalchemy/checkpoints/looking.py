@@ -1,4 +1,8 @@
-"""Looking at checkpoints: listings, metadata, text search. Reads only, and no payload."""
+"""Looking at checkpoints: listings, metadata, text search. Reads only, and no payload.
+
+Listings, search and statistics may be a moment old: where there is a replica, it answers them.
+What asks for one checkpoint by name (`exists`, `get_metadata`) reads what this process has saved.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,8 @@ class Looking(Scope):
         self, thread_id: str, limit: int = 10, *, connection: HostConnection | None = None
     ) -> list[str]:
         """The ids of the thread's checkpoints, newest first, at most *limit*."""
-        infos = await self._page(self._log(thread_id), None, check_limit(limit), connection)
+        log, limit = self._log(thread_id), check_limit(limit)
+        infos = await self._page(log, None, limit, connection, stale=True)
         return [info.checkpoint_id for info in infos]
 
     async def history(
@@ -61,7 +66,8 @@ class Looking(Scope):
         if before is not None:
             at = (await self._needed(thread_id, before, connection)).seq
         while left is None or left > 0:
-            infos = await self._page(log, at, PAGE if left is None else min(left, PAGE), connection)
+            size = PAGE if left is None else min(left, PAGE)
+            infos = await self._page(log, at, size, connection, stale=True)
             for info in infos:
                 yield info
             if len(infos) < PAGE:
@@ -121,7 +127,7 @@ class Looking(Scope):
         while len(found) < limit:
             binds["p_limit"] = PAGE
             statement = queries.list_heads(self.db.dialect, after=after, prefix=within is not None)
-            rows = await self._rows(statement, binds, connection)
+            rows = await self._rows(statement, binds, connection, stale=True)
             found += [row.thread_id for row in rows if matches(row.thread_id)]
             if len(rows) < PAGE:
                 break
@@ -151,7 +157,7 @@ class Looking(Scope):
             "p_limit": limit,
         }
         with operation("checkpoint.search", tenant=self.db.tenant):
-            rows = await self._rows(search_checkpoints(d), binds, connection)
+            rows = await self._rows(search_checkpoints(d), binds, connection, stale=True)
         return [
             queries.info(row).as_dict()
             | {"score": float(row.score), "snippet": text.snippet(row.search_text, terms)}
@@ -164,9 +170,8 @@ class Looking(Scope):
         """What a thread takes: total_checkpoints, total_size (bytes of every state whole),
         compressed_size (bytes stored), compression_ratio, full_checkpoints, delta_checkpoints.
         """
-        rows = await self._rows(
-            queries.measure(self.db.dialect), self._log(thread_id).binds(), connection
-        )
+        binds = self._log(thread_id).binds()
+        rows = await self._rows(queries.measure(self.db.dialect), binds, connection, stale=True)
         count, raw, stored, full = tuple(rows[0])
         return {
             "total_checkpoints": count,
@@ -186,7 +191,7 @@ class Looking(Scope):
     ) -> list[dict[str, Any]]:
         scope = {"k_tenant": self.db.tenant, "k_namespace": self._path}
         values = scope | {"p_limit": check_limit(limit)} | (binds or {})
-        rows = await self._rows(statement, values, connection)
+        rows = await self._rows(statement, values, connection, stale=True)
         return [queries.info(row).as_dict() for row in rows]
 
 

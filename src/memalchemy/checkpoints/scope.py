@@ -40,22 +40,35 @@ class Scope:
         }
 
     async def _rows(
-        self, statement: Executable, binds: Mapping[str, Any], connection: HostConnection | None
+        self,
+        statement: Executable,
+        binds: Mapping[str, Any],
+        connection: HostConnection | None,
+        *,
+        stale: bool = False,
     ) -> Answer:
+        """What *statement* finds now; *stale* as for `Database.read`."""
         now = datetime.now(UTC)
 
         def program() -> Program[Answer]:
             return (yield statement, {"p_now": now, **binds})
 
-        return await self.db.read(program, connection=connection)
+        return await self.db.read(program, connection=connection, stale=stale)
 
     async def _page(
-        self, log: Log, before: int | None, limit: int, connection: HostConnection | None
+        self,
+        log: Log,
+        before: int | None,
+        limit: int,
+        connection: HostConnection | None,
+        *,
+        stale: bool = False,
     ) -> list[CheckpointInfo]:
         """Checkpoints below position *before*, newest first."""
         statement = queries.list_names(self.db.dialect, before=before is not None)
         binds = log.binds() | {"p_limit": limit, "p_before": before}
-        return [queries.info(row) for row in await self._rows(statement, binds, connection)]
+        rows = await self._rows(statement, binds, connection, stale=stale)
+        return [queries.info(row) for row in rows]
 
     async def _info(
         self, thread_id: str, checkpoint_id: str | None, connection: HostConnection | None

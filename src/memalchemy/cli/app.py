@@ -1,14 +1,14 @@
-"""All commands under one roof, and the entry point.
+"""All commands under one roof.
 
 Everything heavy is imported by the command that needs it.
 """
 
 from __future__ import annotations
 
-import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from memalchemy._version import __version__
 from memalchemy.cli import demo, exits, importing, keeping, looking
@@ -22,8 +22,22 @@ from memalchemy.cli.command import (
     TenantOption,
 )
 
+
+class Commands(TyperGroup):
+    """All commands; a Ctrl-C that no command was there to answer is answered here."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        with exits.answering_ctrl_c():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, context: Any) -> Any:
+        with exits.answering_ctrl_c():
+            return super().invoke(context)
+
+
 app = typer.Typer(
     name="memalchemy",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -61,12 +75,3 @@ def common(
 
 for room in (demo, schema_commands, importing, looking, keeping):
     room.register(app)
-
-
-def main() -> None:
-    """The entry point of the ``memalchemy`` command."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")
-    app(prog_name="memalchemy")

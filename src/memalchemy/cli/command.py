@@ -186,9 +186,6 @@ def _run(
         # What the library meets is one of its own errors: this is the output.
         invocation.terminal.note(f"error [MA-OUTPUT]: cannot write the output: {error.strerror}")
         return exits.USAGE
-    except KeyboardInterrupt:
-        invocation.terminal.note("interrupted")
-        return exits.INTERRUPTED
 
 
 @contextmanager

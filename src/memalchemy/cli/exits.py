@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from memalchemy.errors import (
     AuthenticationFailed,
     CapabilityMissing,
@@ -76,3 +80,13 @@ def exit_code(error: MemalchemyError) -> int:
         if kind in _CODES:
             return _CODES[kind]
     return REFUSED
+
+
+@contextmanager
+def answering_ctrl_c() -> Iterator[None]:
+    """End the process at a Ctrl-C: one line, and no traceback."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        raise SystemExit(INTERRUPTED) from None

@@ -8,15 +8,18 @@ written twice.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from memalchemy import migrate
 from memalchemy.database.core import Core, HostConnection, Mode
+from memalchemy.database.replica import Replica
 from memalchemy.dialects import Dialect
+from memalchemy.errors import CapabilityMissing
 from memalchemy.events import Event
 from memalchemy.keys import check_tenant
 from memalchemy.statements import Program
@@ -32,15 +35,31 @@ class Database:
     Args:
         url: ``sqlite:///agent.db``, ``sqlite://`` (in memory), ``postgresql://…``, ``oracle://…``,
             or an `AsyncEngine` of the host's, which stays the host's to dispose.
+        read_url: a read replica of the database at *url*, as a URL or an `AsyncEngine`; PostgreSQL
+            and Oracle. Listings, search and statistics are read from it; see below.
         tenant: whose memory this is; every row carries it, and no operation crosses it.
         schema: the schema that holds the tables (PostgreSQL, Oracle).
         migrate: ``"auto"`` brings a SQLite file to this release's schema on first use and only
-            checks a server's; ``"check"`` only ever checks; ``"off"`` does neither.
+            checks a server's; ``"check"`` only ever checks; ``"off"`` does neither. A SQLite
+            file that is not there is made by ``"auto"``, `migrate` and `run_sync` only.
         pgbouncer: the URL leads to PgBouncer in transaction mode.
         durability: ``"full"``: what was acknowledged survives a power cut. ``"normal"`` (SQLite
             only): it survives a crash of the process; a power cut may lose the last commits.
-        connect_timeout, statement_timeout: in seconds.
-        engine_options: passed to SQLAlchemy's `create_async_engine`.
+        connect_timeout: seconds to wait for a connection, 10 if not given. SQLite: for a file that
+            another process holds alone for a moment, 30 if not given.
+        statement_timeout: seconds that a statement may take, waiting for locks included; without
+            it, as long as the server lets it. SQLite: seconds that a statement may run, and that it
+            waits for another process to end its transaction (30 if not given).
+        engine_options: passed to SQLAlchemy's `create_async_engine`. An engine of the host's takes
+            neither these nor the timeouts.
+
+    With *read_url*, what may be a moment old is read from the replica: of `Checkpointer`
+    `list_checkpoints`, `history`, `list_threads`, `list_with_metadata`, `query_by_metadata`,
+    `search` and `get_storage_stats`. They may miss what this very process has just saved. Reading
+    your own writes is the primary's: every write and what it rests on, `load`, `exists`,
+    `get_metadata`, `diff`, `export`, and whatever is given ``connection=``. `primary` reads
+    everything there, `replica` everything from the replica. While the replica is away its reads go
+    to the primary; `memalchemy.database.replica` logs that once for each outage.
 
     Construction does no I/O and needs no running loop; one object serves several loops, one after
     another or in several threads, and survives a fork.
@@ -50,12 +69,13 @@ class Database:
         self,
         url: str | URL | AsyncEngine,
         *,
+        read_url: str | URL | AsyncEngine | None = None,
         tenant: str = "default",
         schema: str | None = None,
         migrate: Literal["auto", "check", "off"] = "auto",
         pgbouncer: bool = False,
         durability: Literal["full", "normal"] = "full",
-        connect_timeout: float = 10.0,
+        connect_timeout: float | None = None,
         statement_timeout: float | None = None,
         **engine_options: Any,
     ) -> None:
@@ -64,8 +84,8 @@ class Database:
         if durability not in ("full", "normal"):
             raise ValueError(f"durability is 'full' or 'normal', not {durability!r}")
         self.tenant = check_tenant(tenant)
-        self._core = Core(
-            url,
+        open_ = partial(
+            Core,
             schema=schema,
             migrate=migrate,
             pgbouncer=pgbouncer,
@@ -74,6 +94,10 @@ class Database:
             statement_timeout=statement_timeout,
             engine_options=engine_options,
         )
+        self._core = open_(url)
+        self._replica = None if read_url is None else Replica(open_(read_url), self._core)
+        self._reads_stale: Literal["some", "none", "all"] = "some"
+        self._fallback = True
 
     @property
     def dialect(self) -> Dialect:
@@ -87,22 +111,52 @@ class Database:
 
     @property
     def identity(self) -> object:
-        """What caches key by: the same for every tenant of one `Database`."""
-        return self._core
+        """What caches key by: the same for every tenant of one `Database`, and another for what is
+        read from a replica.
+        """
+        return self._core if self._replica is None or not self.read_only else self._replica
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it refuses every write, as `replica` gives it."""
+        return self._reads_stale == "all"
 
     def for_tenant(self, tenant: str) -> Database:
         """The same engine and pool, another tenant."""
-        other = object.__new__(type(self))
+        other = copy(self)
         other.tenant = check_tenant(tenant)
-        other._core = self._core
+        return other
+
+    def replica(self, *, fallback: bool = True) -> Database:
+        """The same database, read only: every read from the replica, states too, however old.
+
+        What was saved before may be missing from it. Writes, migrations and transactions are
+        refused with `CapabilityMissing`. With ``fallback=False`` a replica that is away is an
+        error: `DatabaseUnreachable`, or `SchemaOutdated` while it has not got the primary's schema
+        yet; otherwise the primary answers. Without a *read_url* it reads from the database itself,
+        so that code can be the same where there is no replica.
+        """
+        other = copy(self)
+        other._reads_stale, other._fallback = "all", fallback
+        return other
+
+    def primary(self) -> Database:
+        """The same database, with every read on the primary: it reads its own writes."""
+        other = copy(self)
+        other._reads_stale = "none"
         return other
 
     def __repr__(self) -> str:
-        return f"Database({self._core.display!r}, tenant={self.tenant!r})"
+        copy_ = "" if self._replica is None else f", read_url={self._replica.core.display!r}"
+        view = {"some": "", "none": ".primary()", "all": ".replica()"}[self._reads_stale]
+        return f"Database({self._core.display!r}{copy_}, tenant={self.tenant!r}){view}"
 
     async def __aenter__(self) -> Database:
         try:
-            await self._core.ready()
+            if self._replica is None or not self.read_only:
+                await self._core.ready()
+            if self._replica is not None:
+                await self._replica.read(Core.ready, fallback=self._fallback)
         except BaseException:
             await self.close()  # nobody calls __aexit__ after a failed __aenter__
             raise
@@ -113,7 +167,11 @@ class Database:
 
     async def close(self) -> None:
         """Finish queued writes and close this loop's connections. A later use opens anew."""
-        await self._core.close()
+        try:
+            await self._core.close()
+        finally:
+            if self._replica is not None:
+                await self._replica.core.close()
 
     async def migrate(self, *, revision: str = "head") -> list[str]:
         """Bring the schema to *revision*, under a lock; return the revisions that were applied.
@@ -121,6 +179,7 @@ class Database:
         Safe to call from several processes at once. All or nothing, except on Oracle, where each
         DDL statement commits and the revisions can be run again.
         """
+        self._refuse_if_read_only()
         return await self._core.migrate(revision)
 
     async def check(self) -> None:
@@ -134,18 +193,26 @@ class Database:
 
     async def current(self) -> str | None:
         """The schema revision of the database; ``None`` without one. Reads only."""
-        return await self._core.schema_job(lambda c: migrate.current(c, schema=self.schema))
+        return await self._core.current()
 
     async def run_sync(self, job: Callable[[Connection], T]) -> T:
         """Run a function of a synchronous `Connection` in one transaction, without a schema check.
 
         For migrations and for the host's own SQL; repeated if the connection is lost before COMMIT.
         """
+        self._refuse_if_read_only()
         return await self._core.schema_job(job, write=True)
 
     async def health(self) -> dict[str, Any]:
-        """Reachability, server version, schema revision and pool use; raises if unreachable."""
-        return await self._core.health()
+        """Reachability, server version, schema revision and pool use; raises if unreachable.
+
+        With a replica, the same of it under ``replica``, with ``usable`` and ``error``: a replica
+        that is away does not raise.
+        """
+        found = await self._core.health()
+        if self._replica is not None:
+            found["replica"] = await self._replica.health()
+        return found
 
     def transaction(self) -> Any:
         """``async with db.transaction() as tx``: one transaction over several features.
@@ -153,6 +220,7 @@ class Database:
         *tx* is an `AsyncConnection`; pass it as ``connection=tx``. Commits at the end of the block,
         rolls back on an exception. On SQLite other writers of this process wait meanwhile.
         """
+        self._refuse_if_read_only()
         return self._core.transaction()
 
     async def read(
@@ -161,9 +229,19 @@ class Database:
         *,
         connection: HostConnection | None = None,
         event: Event | None = None,
+        stale: bool = False,
     ) -> T:
-        """Run a reading *program*; repeated if the connection is lost."""
-        return await self._core.run(program, "read", connection, event)
+        """Run a reading *program*; repeated if the connection is lost.
+
+        *stale* says that the answer may be a moment old, so that a replica may give it: no write
+        may rest on it.
+        """
+        wanted = self.read_only or (stale and self._reads_stale == "some")
+        if self._replica is None or connection is not None or not wanted:
+            return await self._core.run(program, "read", connection, event)
+        return await self._replica.read(
+            lambda core: core.run(program, "read", None, event), fallback=self._fallback
+        )
 
     async def write(
         self,
@@ -179,5 +257,13 @@ class Database:
         that it is one and autocommit will do. After that a lost connection is an error with
         ``maybe_applied``.
         """
+        self._refuse_if_read_only()
         mode: Mode = "single" if single else "transaction"
         return await self._core.run(program, mode, connection, event)
+
+    def _refuse_if_read_only(self) -> None:
+        if self.read_only:
+            raise CapabilityMissing(
+                "this is db.replica(), which only reads: write through the Database that it came "
+                "from"
+            )

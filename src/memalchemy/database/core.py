@@ -21,7 +21,7 @@ from memalchemy.database.running import Lost, RolledBack, drive, translating, tr
 from memalchemy.database.served import Served
 from memalchemy.database.url import display, parse
 from memalchemy.dialects import DIALECTS, dialect_of
-from memalchemy.errors import DatabaseUnreachable
+from memalchemy.errors import DatabaseUnreachable, SchemaOutdated
 from memalchemy.events import Event, publish
 from memalchemy.statements import Program
 
@@ -29,6 +29,7 @@ T = TypeVar("T")
 HostConnection = AsyncConnection | AsyncSession
 
 ATTEMPTS = 4
+CONNECT_TIMEOUT = 10.0
 
 Mode = Literal["read", "single", "transaction"]
 
@@ -44,10 +45,21 @@ class Core:
         migrate: str,
         pgbouncer: bool,
         durability: str,
-        connect_timeout: float,
+        connect_timeout: float | None,
         statement_timeout: float | None,
         engine_options: dict[str, Any],
     ) -> None:
+        if isinstance(url, AsyncEngine):
+            _refuse_on_an_engine(
+                engine_options
+                | {"connect_timeout": connect_timeout, "statement_timeout": statement_timeout}
+            )
+        for name, seconds in (
+            ("connect_timeout", connect_timeout),
+            ("statement_timeout", statement_timeout),
+        ):
+            if seconds is not None and not seconds > 0:
+                raise ValueError(f"{name} is a number of seconds above zero, not {seconds!r}")
         self._embedded: Embedded | None = None
         self._served: Served | None = None
         target = None if isinstance(url, AsyncEngine) else parse(url)
@@ -68,8 +80,14 @@ class Core:
             if engine_options:
                 names = ", ".join(sorted(engine_options))
                 raise TypeError(f"a SQLite URL takes no engine options; got {names}")
-            synchronous = "FULL" if durability == "full" else "NORMAL"
-            self._open: Callable[[], Embedded] = partial(Embedded, target.path, synchronous)
+            self._open: Callable[[], Embedded] = partial(
+                Embedded,
+                target.path,
+                "FULL" if durability == "full" else "NORMAL",
+                may_create=migrate == "auto",
+                open_timeout=connect_timeout,
+                statement_timeout=statement_timeout,
+            )
             self._embedded = self._open()
         else:
             self._served = Served(
@@ -78,7 +96,7 @@ class Core:
                 refused=partial(self.translate, connecting=True),
                 autocommit=self.dialect.autocommits,
                 pgbouncer=pgbouncer,
-                connect_timeout=connect_timeout,
+                connect_timeout=CONNECT_TIMEOUT if connect_timeout is None else connect_timeout,
                 statement_timeout=statement_timeout,
                 engine_options=engine_options,
             )
@@ -129,10 +147,18 @@ class Core:
     async def check(self) -> None:
         await self.schema_job(lambda c: migrate.check(c, schema=self.schema))
 
+    async def current(self) -> str | None:
+        try:
+            return await self.schema_job(lambda c: migrate.current(c, schema=self.schema))
+        except SchemaOutdated:  # not even a file
+            return None
+
     async def schema_job(self, job: Callable[[Connection], T], *, write: bool = False) -> T:
         """Run *job*, which drives Alembic itself, on a connection."""
 
         self._after_fork()
+        if write and self._embedded is not None:
+            self._embedded.may_create = True
         return await self._repeat(job, "transaction" if write else "read", True)
 
     async def health(self) -> dict[str, Any]:
@@ -241,6 +267,15 @@ class Core:
             if self._embedded is not None:
                 _left_to_the_parent.append(self._embedded)
                 self._embedded = self._open()
+
+
+def _refuse_on_an_engine(options: dict[str, Any]) -> None:
+    """Options of an engine make no sense for one that is there: it would go on without them."""
+    given = sorted(name for name, value in options.items() if value is not None)
+    if given:
+        raise TypeError(
+            f"{', '.join(given)}: an engine of yours has its own; give them to create_async_engine"
+        )
 
 
 # SQLite connections must not be used, nor closed, in a process that inherited them.

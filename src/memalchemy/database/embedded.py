@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sqlite3
 import threading
 import time
@@ -11,6 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, TypeVar
 
 import aiosqlite
@@ -18,19 +20,65 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool, StaticPool
 
+from memalchemy import migrate
 from memalchemy.database.writer import Lease, Writer
 from memalchemy.dialects.sqlite import prepare
-from memalchemy.errors import MemalchemyError
+from memalchemy.errors import MemalchemyError, SchemaOutdated
 
 T = TypeVar("T")
 
 READERS = 4
+OPEN_TIMEOUT = 30.0
+STEPS_BETWEEN_LOOKS = 10_000
+"""Of SQLite's virtual machine: well under a millisecond, and asking costs next to nothing."""
 
 # The leases that the running task, or one that it was started from, has asked for.
 _borrowed: ContextVar[tuple[tuple[int, Lease], ...]] = ContextVar("memalchemy_borrowed", default=())
 
 
-class _Lent(sqlite3.Connection):
+class _Clock:
+    """When the running statement has had its time. SQLite asks between the steps it takes."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._ends = math.inf
+
+    def start(self) -> None:
+        self._ends = time.monotonic() + self._seconds
+
+    def is_over(self) -> bool:
+        return time.monotonic() > self._ends
+
+
+class _Cursor(sqlite3.Cursor):
+    """A cursor of a connection that has a clock."""
+
+    def execute(self, *args: Any) -> Any:
+        self.connection.clock.start()  # type: ignore[attr-defined]
+        return super().execute(*args)
+
+    def executemany(self, *args: Any) -> Any:
+        self.connection.clock.start()  # type: ignore[attr-defined]
+        return super().executemany(*args)
+
+
+class _Connection(sqlite3.Connection):
+    """A connection whose statements may have a time limit."""
+
+    clock: _Clock | None = None
+
+    def limit(self, seconds: float) -> None:
+        """End every statement that runs for longer. COMMIT is never ended: it is too few steps."""
+        self.clock = _Clock(seconds)
+        self.set_progress_handler(self.clock.is_over, STEPS_BETWEEN_LOOKS)
+
+    def cursor(self, *args: Any, **kw: Any) -> Any:
+        if self.clock is not None:
+            args = args or (_Cursor,)
+        return super().cursor(*args, **kw)
+
+
+class _Lent(_Connection):
     """A connection of a transaction. A cancelled one may be closed in the middle of a statement;
     unless that is ended first, SQLite keeps the transaction and its lock behind the closed handle.
     """
@@ -79,9 +127,20 @@ class _Shared(_Lent):
 class Embedded:
     """One SQLite database, opened lazily; ``path=None`` is a database in memory."""
 
-    def __init__(self, path: str | None, synchronous: str) -> None:
+    def __init__(
+        self,
+        path: str | None,
+        synchronous: str,
+        *,
+        may_create: bool,
+        open_timeout: float | None,
+        statement_timeout: float | None,
+    ) -> None:
         self._path = path
         self._synchronous = synchronous
+        self.may_create = may_create
+        self._open_timeout = OPEN_TIMEOUT if open_timeout is None else open_timeout
+        self._statement_timeout = statement_timeout
         self._memory: _Shared | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._reading = threading.local()
@@ -150,22 +209,31 @@ class Embedded:
             ":memory:", factory=_Shared, isolation_level=None, check_same_thread=False
         )
         self._memory.execute("PRAGMA foreign_keys = ON")
+        if self._statement_timeout is not None:
+            self._memory.limit(self._statement_timeout)
         return self._memory
 
     def _open_file(
-        self, *, read_only: bool = False, factory: type[sqlite3.Connection] = sqlite3.Connection
+        self, *, read_only: bool = False, factory: type[_Connection] = _Connection
     ) -> sqlite3.Connection:
         # Switching to WAL needs the file alone for a moment, and SQLite does not wait for that.
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + self._open_timeout
+        place = self._place()
         while True:
             connection = sqlite3.connect(
-                self._path or ":memory:",
+                place,
+                uri=not self.may_create,
                 factory=factory,
                 isolation_level=None,
                 check_same_thread=False,
             )
             try:
-                prepare(connection, synchronous=self._synchronous, read_only=read_only)
+                prepare(
+                    connection,
+                    synchronous=self._synchronous,
+                    read_only=read_only,
+                    busy_timeout=self._statement_timeout,
+                )
             except sqlite3.Error as error:
                 connection.close()
                 code = getattr(error, "sqlite_errorcode", 0)
@@ -177,7 +245,19 @@ class Embedded:
                     raise
                 time.sleep(0.01)
             else:
+                if self._statement_timeout is not None:
+                    connection.limit(self._statement_timeout)
                 return connection
+
+    def _place(self) -> str:
+        """What to connect to: SQLite makes a file of any path that it is given plainly."""
+        assert self._path is not None
+        if self.may_create:
+            return self._path
+        path = Path(self._path).absolute()
+        if not path.exists():
+            raise SchemaOutdated(None, migrate.head(), missing_file=self._path)
+        return f"{path.as_uri()}?mode=rw"
 
     def _executor(self) -> ThreadPoolExecutor:
         with self._lock:

@@ -15,6 +15,7 @@ from memalchemy.dialects import Dialect, Failure
 from memalchemy.dialects.base import original
 from memalchemy.errors import (
     AuthenticationFailed,
+    CapabilityMissing,
     Corrupt,
     DatabaseUnreachable,
     MemalchemyError,
@@ -103,7 +104,8 @@ def translator(dialect: Dialect, display: str) -> Translate:
         if isinstance(error, PoolTimeout):
             return DatabaseUnreachable(
                 f"no connection of the pool to {display} became free in time; nothing was changed. "
-                "Raise pool_size, max_overflow or pool_timeout."
+                "Raise pool_size, max_overflow or pool_timeout.",
+                busy=True,
             )
         why = f" ({type(original(error)).__name__}{f' {code}' if code else ''})"
         if failure is Failure.DISCONNECTED:
@@ -122,6 +124,7 @@ def translator(dialect: Dialect, display: str) -> Translate:
                 f"{display} stayed locked or too slow for longer than the timeout{why}; nothing "
                 "was acknowledged. Another process may hold a transaction open.",
                 maybe_applied=isinstance(original(error), TimeoutError),
+                busy=True,
             )
         if failure is Failure.AUTHENTICATION:
             return AuthenticationFailed(f"{display} refused the user or the password{why}")
@@ -134,6 +137,11 @@ def translator(dialect: Dialect, display: str) -> Translate:
             return AuthenticationFailed(
                 f"the user of {display} lacks a right that this needs{why}. "
                 "`memalchemy grants ROLE` prints the statements that give it."
+            )
+        if failure is Failure.READ_ONLY:
+            return CapabilityMissing(
+                f"{display} takes no writes{why}: it is a replica, or is set to be read only. Give "
+                "Database the primary's URL, and this one as read_url="
             )
         if failure is Failure.MISSING_TABLE:
             return SchemaOutdated(None, migrate.head())

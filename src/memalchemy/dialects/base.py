@@ -32,6 +32,7 @@ class Failure(enum.Enum):
     BUSY = "busy"  # locked by others for longer than the timeout
     AUTHENTICATION = "authentication"
     PERMISSION = "permission"
+    READ_ONLY = "read only"  # a replica, or a server that was told to take no writes
     ROLLED_BACK = "rolled back"  # deadlock or serialisation: nothing happened, repeating is safe
     UNIQUE = "unique"
     MISSING_TABLE = "missing table"

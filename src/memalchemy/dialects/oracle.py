@@ -48,6 +48,7 @@ _BY_CODE = {
     "ORA-01045": Failure.PERMISSION,
     "ORA-01031": Failure.PERMISSION,
     "ORA-01950": Failure.PERMISSION,
+    "ORA-16000": Failure.READ_ONLY,
     "ORA-00060": Failure.ROLLED_BACK,
     "ORA-08177": Failure.ROLLED_BACK,
     "ORA-51815": Failure.ROLLED_BACK,

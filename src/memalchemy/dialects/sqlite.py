@@ -158,6 +158,7 @@ class SQLite(Dialect):
         failure = {
             sqlite3.SQLITE_BUSY: Failure.BUSY,
             sqlite3.SQLITE_LOCKED: Failure.BUSY,
+            sqlite3.SQLITE_INTERRUPT: Failure.BUSY,
             sqlite3.SQLITE_CANTOPEN: Failure.UNREACHABLE,
             sqlite3.SQLITE_READONLY: Failure.PERMISSION,
             sqlite3.SQLITE_PERM: Failure.PERMISSION,
@@ -183,8 +184,14 @@ class SQLite(Dialect):
         return []
 
 
-def prepare(connection: sqlite3.Connection, *, synchronous: str, read_only: bool = False) -> None:
-    """Set up a connection that memalchemy owns.
+def prepare(
+    connection: sqlite3.Connection,
+    *,
+    synchronous: str,
+    read_only: bool = False,
+    busy_timeout: float | None = None,
+) -> None:
+    """Set up a connection that memalchemy owns; *busy_timeout* is in seconds.
 
     auto_vacuum can be chosen only before the first page is written, so before WAL too.
     """
@@ -192,7 +199,8 @@ def prepare(connection: sqlite3.Connection, *, synchronous: str, read_only: bool
         raise sqlite3.NotSupportedError(
             f"SQLite {sqlite3.sqlite_version} is too old: memalchemy needs 3.35 (RETURNING)"
         )
-    connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_SECONDS * 1000}")
+    seconds = BUSY_TIMEOUT_SECONDS if busy_timeout is None else busy_timeout
+    connection.execute(f"PRAGMA busy_timeout = {max(1, round(seconds * 1000))}")
     connection.execute("PRAGMA foreign_keys = ON")
     if read_only:
         connection.execute("PRAGMA query_only = ON")

@@ -8,14 +8,15 @@ written twice.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.engine import URL
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from memalchemy import migrate
-from memalchemy.database.core import Core, HostConnection, Mode
+from memalchemy.database.core import Core, HostConnection, Mode, ThreadBound
 from memalchemy.dialects import Dialect
 from memalchemy.events import Event
 from memalchemy.keys import check_tenant
@@ -23,7 +24,7 @@ from memalchemy.statements import Program
 
 T = TypeVar("T")
 
-__all__ = ["Database", "HostConnection"]
+__all__ = ["Database", "HostConnection", "ThreadBound"]
 
 
 class Database:
@@ -45,6 +46,8 @@ class Database:
     Construction does no I/O and needs no running loop; one object serves several loops, one after
     another or in several threads, and survives a fork.
     """
+
+    tenant: str
 
     def __init__(
         self,
@@ -147,7 +150,7 @@ class Database:
         """Reachability, server version, schema revision and pool use; raises if unreachable."""
         return await self._core.health()
 
-    def transaction(self) -> Any:
+    def transaction(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """``async with db.transaction() as tx``: one transaction over several features.
 
         *tx* is an `AsyncConnection`; pass it as ``connection=tx``. Commits at the end of the block,

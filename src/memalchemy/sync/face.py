@@ -17,6 +17,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from sqlalchemy import Engine
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy.sync.host import HOSTS, Hosted, Transaction
@@ -31,7 +32,7 @@ _WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\basync (with|for|def)\b", r"\1"),
     (r"\bawait ", ""),
     (r"\*tx\* is an `AsyncConnection`", "*tx* is a `Transaction`"),
-    (r"\b(an )?`Async(Connection|Session)`", lambda m: f"{'a ' if m[1] else ''}`{m[2]}`"),
+    (r"(an )?`Async(Connection|Session)`", lambda m: f"{'a ' if m[1] else ''}`{m[2]}`"),
 )
 _TYPES = (
     (r"\bAsync(Iterator|Generator)\b", "LazyIterator"),
@@ -288,6 +289,8 @@ def _asynchronous(value: Any, caller: Caller | None = None) -> Any:
         return value._connection
     if caller is not None and isinstance(value, HOSTS):
         return Hosted(value, caller)
+    if isinstance(value, Engine):
+        raise TypeError("give the engine's URL, and its connections and sessions as connection=")
     return value
 
 

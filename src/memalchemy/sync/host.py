@@ -1,4 +1,4 @@
-"""What ``connection=`` takes without ``await``: a connection of the host's, a transaction of ours."""
+"""What ``connection=`` takes without ``await``: the host's connection, or a transaction of ours."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import builtins
 import inspect
 import json
 import sys
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -44,7 +45,7 @@ class Stub:
     def _class(self, name: str, face: Any) -> str:
         lines = [f"class {name}:"]
         if face.__doc__:
-            lines += [f'    """{face.__doc__}"""', ""]
+            lines += [_docstring(face.__doc__, 4), ""]
         lines += sorted(self._attributes(face))
         for member in sorted(set(dir(face)), key=_place):
             if member in _ENTERING or not member.startswith("_"):
@@ -53,7 +54,7 @@ class Stub:
 
     def _attributes(self, face: Any) -> Iterator[str]:
         for cls in face._of.__mro__:
-            for name, annotation in vars(cls).get("__annotations__", {}).items():
+            for name, annotation in inspect.get_annotations(cls).items():
                 if not name.startswith("_"):
                     yield f"    {name}: {self._typed(annotation, cls.__module__)}"
         for name in dir(face):
@@ -99,7 +100,7 @@ class Stub:
             written.append(text)
         returned = self._typed(signature.return_annotation, home)
         # Editors show the docstring, so it is the body.
-        body = [f'        """{doc}"""', ""] if doc else []
+        body = [_docstring(doc, 8), ""] if doc else []
         end = f") -> {returned}:" if doc else f") -> {returned}: ..."
         line = f"    def {name}({', '.join(written)}{end}"
         if len(line) <= LINE:
@@ -158,6 +159,13 @@ def _home(name: str) -> str:
             assert node.module is not None
             return node.module
     raise AssertionError(f"memalchemy.sync does not import {name}")
+
+
+def _docstring(text: str, indent: int) -> str:
+    # Python keeps the indentation of the source up to 3.12, and none from 3.13 on.
+    text = inspect.cleandoc(text)
+    written = f'"""{text}\n"""' if "\n" in text else f'"""{text}"""'
+    return textwrap.indent(written, " " * indent)
 
 
 def _default(value: Any) -> str:

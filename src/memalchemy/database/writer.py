@@ -57,6 +57,7 @@ class Writer:
         self._queue: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._ending: threading.Thread | None = None
         self._connection: Connection | None = None
 
     def submit(self, job: Callable[[Connection], T]) -> Future[T]:
@@ -80,16 +81,21 @@ class Writer:
         with self._lock:
             thread, self._thread = self._thread, None
             if thread is not None:
+                self._ending = thread
                 self._queue.put(_END)
         if thread is not None:
             thread.join()
 
     def _start(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="memalchemy-writer", daemon=True)
+            self._thread = threading.Thread(
+                target=self._run, args=(self._ending,), name="memalchemy-writer", daemon=True
+            )
             self._thread.start()
 
-    def _run(self) -> None:
+    def _run(self, ending: threading.Thread | None) -> None:
+        if ending is not None:
+            ending.join()  # what is queued before its end, and the connection, are still its own
         while True:
             batch, follower = self._collect()
             self._run_batch(batch)

@@ -113,12 +113,15 @@ class Runner:
             task.add_done_callback(lambda _: caller.release())
 
         def cancel() -> None:
-            assert task is not None
-            task.cancel()
+            if task is None:  # interrupted before it was handed over
+                work.close()
+                caller.release()
+            else:
+                task.cancel()
 
         try:
-            self._loop.call_soon_threadsafe(start)
             try:
+                self._loop.call_soon_threadsafe(start)
                 caller.serve()
             except BaseException:
                 self._loop.call_soon_threadsafe(cancel)

@@ -71,7 +71,7 @@ class Runner:
         self._finish = finish
         self._changed = threading.Condition()
         self._calls = self._blocks = 0
-        self._is_retired = self._finishes = self._is_stopping = False
+        self._is_retired = self._finishes = self._is_stopping = self._is_exiting = False
         self._pid = os.getpid()
         self._thread = threading.Thread(target=self._main, name=NAME, daemon=True)
         _running.add(self)
@@ -102,6 +102,8 @@ class Runner:
         """
         if refusal := self._refusal():
             work.close()
+            if self._is_exiting and threading.current_thread().daemon:
+                threading.Event().wait()  # the process leaves it behind, as it does any daemon
             raise RuntimeError(refusal)
         context = copy_context()
         before = dict(context)
@@ -110,7 +112,7 @@ class Runner:
         def start() -> None:
             nonlocal task
             task = self._loop.create_task(work, context=context)
-            task.add_done_callback(lambda _: caller.release())
+            task.add_done_callback(lambda _: self._is_exiting or caller.release())
 
         def cancel() -> None:
             if task is None:  # interrupted before it was handed over
@@ -156,6 +158,7 @@ class Runner:
         """End the thread with the process, whatever holds it; wait, but not for ever."""
         with self._changed:
             self._finishes = self._finishes or not self._is_retired
+            self._is_exiting = True
             self._stop()
         self._thread.join(LAST_SECONDS)
 
@@ -176,7 +179,7 @@ class Runner:
         if self._pid != os.getpid():
             return "a transaction belongs to the process that began it"
         if self._is_stopping:
-            return "the transaction has ended"
+            return "the process or the transaction that this belongs to has ended"
         if threading.get_ident() == self._thread.ident:
             return (
                 "this would wait for itself: it was called by an event subscriber or a function "

@@ -26,6 +26,8 @@ from memalchemy.sync import Checkpointer, Database
 from memalchemy.sync.face import face
 from memalchemy.sync.loop import NAME
 
+pytestmark = pytest.mark.asyncio_only(reason="it is the synchronous face already")
+
 A_WHILE = 20
 """Seconds after which something that should have ended is taken to hang."""
 

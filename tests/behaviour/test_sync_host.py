@@ -16,6 +16,8 @@ from memalchemy import Conflict, SchemaOutdated
 from memalchemy.schema import ThreadRow
 from memalchemy.sync import Checkpointer, Database
 
+pytestmark = pytest.mark.asyncio_only(reason="it is the synchronous face already")
+
 LONG = {"text": "what every step has in common, " * 30}
 HEAVY = {"noise": [f"{n} heavy" for n in range(120_000)]}
 """Big enough to be encoded, compressed and decoded in threads of the database's."""

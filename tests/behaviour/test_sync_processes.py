@@ -10,6 +10,8 @@ import pytest
 
 from memalchemy.sync import Checkpointer, Database
 
+pytestmark = pytest.mark.asyncio_only(reason="it is the synchronous face already")
+
 BEGIN = """
 import os, sys, threading
 from memalchemy.sync import Checkpointer, Database
@@ -74,7 +76,7 @@ def work():
 worker = threading.Thread(target=work)
 worker.start()
 children = []
-for number in range(5):
+for number in range(3):
     child = os.fork()
     if child == 0:
         try:
@@ -116,7 +118,7 @@ def run(script: str, url: str, tenant: str, *options: str) -> None:
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_process_ends_in_silence(shared_url: str, tenant: str, ending: str) -> None:
-    run(ENDINGS[ending], shared_url, tenant, "-W", "error", "-X", "dev")
+    run(ENDINGS[ending], shared_url, tenant, "-W", "error")
 
 
 def test_a_forked_child_and_its_parent_both_go_on(shared_url: str, tenant: str) -> None:
@@ -127,7 +129,7 @@ def test_a_forked_child_and_its_parent_both_go_on(shared_url: str, tenant: str) 
 
     with Database(shared_url, tenant=tenant) as db:
         infos = list(Checkpointer(db).history("shared"))
-        assert len(infos) == 3 + 5 * (5 + 3) + 3
+        assert len(infos) == 3 + 3 * (5 + 3) + 3
         assert [i.parent_id for i in infos] == [i.checkpoint_id for i in infos[1:]] + [None]
 
 

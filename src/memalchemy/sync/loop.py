@@ -109,10 +109,14 @@ class Runner:
         before = dict(context)
         task: asyncio.Task[T] | None = None
 
+        def done(_: object) -> None:
+            if not self._is_exiting:
+                caller.release()
+
         def start() -> None:
             nonlocal task
             task = self._loop.create_task(work, context=context)
-            task.add_done_callback(lambda _: self._is_exiting or caller.release())
+            task.add_done_callback(done)
 
         def cancel() -> None:
             if task is None:  # interrupted before it was handed over

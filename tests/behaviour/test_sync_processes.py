@@ -100,6 +100,10 @@ sys.exit(max(codes))
 """
 
 
+# Python warns of any fork of a process with threads, from 3.12 on.
+FORKING = ("-W", "ignore::DeprecationWarning")
+
+
 @pytest.fixture
 def tenant() -> str:
     return f"t-{uuid4().hex[:16]}"
@@ -125,7 +129,7 @@ def test_a_forked_child_and_its_parent_both_go_on(shared_url: str, tenant: str) 
     if shared_url == "sqlite://":
         pytest.skip("a database in memory is one process's own")
 
-    run(FORKS, shared_url, tenant)
+    run(FORKS, shared_url, tenant, *FORKING)
 
     with Database(shared_url, tenant=tenant) as db:
         infos = list(Checkpointer(db).history("shared"))
@@ -148,6 +152,7 @@ with db.transaction() as tx:
 """,
         shared_url,
         tenant,
+        *FORKING,
     )
 
 
@@ -165,4 +170,5 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """,
         shared_url,
         tenant,
+        *FORKING,
     )

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from memalchemy import Checkpointer, Database
+import memalchemy
+import sync_face
 from memalchemy import migrate as migrate_
 from servers import Postgres, migrated_database, pgbouncer, pgbouncer_program, postgres_server
 
@@ -39,6 +40,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=",".join(DATABASES),
         help=f"which databases to run the behavioural suite on, of {', '.join(DATABASES)}, oracle",
     )
+
+    parser.addoption(
+        "--face",
+        choices=("async", "sync"),
+        default="async",
+        help="run the behavioural suite on the classes of memalchemy.sync instead",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "asyncio_only(reason): what --face sync does not have, or tests elsewhere"
+    )
+    if config.getoption("--face") == "sync":
+        sync_face.put_under_the_tests()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--face") == "sync":
+        left_out = [item for item in items if item.get_closest_marker("asyncio_only")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -92,7 +115,7 @@ def shared_url(
     url = _new_url(database, tmp_path_factory.mktemp("shared"), request)
 
     async def migrate() -> list[str]:
-        db = Database(url)
+        db = memalchemy.Database(url)
         await db.migrate()
         await db.close()
         return db.dialect.grants(APPLICATION, None, (*migrate_.TABLES, migrate_.VERSION_TABLE))
@@ -145,22 +168,24 @@ def _new_url(database: str, place: Path, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def db(shared_url: str) -> AsyncIterator[Database]:
+async def db(shared_url: str) -> AsyncIterator[memalchemy.Database]:
     """A database with a tenant that is this test's own; ends with no connection checked out."""
-    database = Database(shared_url, tenant=f"t-{uuid.uuid4().hex[:16]}")
+    database = memalchemy.Database(shared_url, tenant=f"t-{uuid.uuid4().hex[:16]}")
     async with database:
         yield database
         if os.environ.get("ORACLE_URL") or os.environ.get("POSTGRES_URL"):
-            await Checkpointer(database).forget(tenant=database.tenant)  # a server that lasts
+            await memalchemy.Checkpointer(database).forget(
+                tenant=database.tenant
+            )  # a server that lasts
         assert (await database.health())["checked_out"] == 0
 
 
 @pytest.fixture
-def reopen(db: Database, shared_url: str) -> Callable[[], Database]:
+def reopen(db: memalchemy.Database, shared_url: str) -> Callable[[], memalchemy.Database]:
     """Another `Database` on the same rows, as a second process has it: nothing cached."""
-    return lambda: Database(shared_url, tenant=db.tenant)
+    return lambda: memalchemy.Database(shared_url, tenant=db.tenant)
 
 
 @pytest.fixture
-def checkpointer(db: Database) -> Checkpointer:
-    return Checkpointer(db)
+def checkpointer(db: memalchemy.Database) -> memalchemy.Checkpointer:
+    return memalchemy.Checkpointer(db)

@@ -26,6 +26,8 @@ LONG = {"text": "what every step has in common, " * 30}
 
 Reopen = Callable[[], Database]
 
+OWN_LOOP = pytest.mark.asyncio_only(reason="the pool is that of the host's loop, not the face's")
+
 
 class HostBase(DeclarativeBase):
     """The host's own tables."""
@@ -74,6 +76,7 @@ async def session(engine: AsyncEngine) -> AsyncIterator[AsyncSession]:
 # --- An engine of the host's ---------------------------------------------------------------------
 
 
+@OWN_LOOP
 async def test_a_database_on_the_hosts_engine_does_all_that_one_on_a_url_does(
     db: Database, engine: AsyncEngine
 ) -> None:
@@ -92,6 +95,7 @@ async def test_a_database_on_the_hosts_engine_does_all_that_one_on_a_url_does(
     assert (await hosted.health())["revision"] == (await db.health())["head"]
 
 
+@OWN_LOOP
 async def test_closing_leaves_the_hosts_engine_open(db: Database, engine: AsyncEngine) -> None:
     disposed: list[Any] = []
     event.listen(engine.sync_engine, "engine_disposed", disposed.append)
@@ -207,6 +211,7 @@ async def test_what_is_flushed_in_the_session_does_not_matter_to_a_conflict(
     assert await checkpointer.list_checkpoints("thread") == ["c", "a"]
 
 
+@pytest.mark.asyncio_only(reason="they are what the synchronous face takes")
 async def test_a_connection_that_is_no_async_one_is_refused(checkpointer: Checkpointer) -> None:
     sync: Engine = create_engine("sqlite://")
     with sync.connect() as connection, Session(sync) as session:

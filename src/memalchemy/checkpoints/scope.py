@@ -23,6 +23,9 @@ PAGE = 500
 class Scope:
     """One namespace of one tenant of a database."""
 
+    db: Database
+    namespace: tuple[str, ...]
+
     def __init__(self, db: Database, namespace: Iterable[str]) -> None:
         self.db = db
         self.namespace = tuple(namespace)

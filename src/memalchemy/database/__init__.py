@@ -8,15 +8,16 @@ written twice.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from copy import copy
 from functools import partial
 from typing import Any, Literal, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.engine import URL
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from memalchemy.database.core import Core, HostConnection, Mode
+from memalchemy.database.core import Core, HostConnection, Mode, ThreadBound
 from memalchemy.database.replica import Replica
 from memalchemy.dialects import Dialect
 from memalchemy.errors import CapabilityMissing
@@ -26,7 +27,7 @@ from memalchemy.statements import Program
 
 T = TypeVar("T")
 
-__all__ = ["Database", "HostConnection"]
+__all__ = ["Database", "HostConnection", "ThreadBound"]
 
 
 class Database:
@@ -64,6 +65,8 @@ class Database:
     Construction does no I/O and needs no running loop; one object serves several loops, one after
     another or in several threads, and survives a fork.
     """
+
+    tenant: str
 
     def __init__(
         self,
@@ -214,7 +217,7 @@ class Database:
             found["replica"] = await self._replica.health()
         return found
 
-    def transaction(self) -> Any:
+    def transaction(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """``async with db.transaction() as tx``: one transaction over several features.
 
         *tx* is an `AsyncConnection`; pass it as ``connection=tx``. Commits at the end of the block,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import os
 import random
@@ -26,7 +27,19 @@ from memalchemy.events import Event, publish
 from memalchemy.statements import Program
 
 T = TypeVar("T")
-HostConnection = AsyncConnection | AsyncSession
+
+
+class ThreadBound(abc.ABC):
+    """A host's synchronous connection, which its own thread alone may use: jobs go there."""
+
+    dialect: Any
+
+    @abc.abstractmethod
+    async def run_sync(self, job: Callable[[Connection], T]) -> T:
+        """Run *job* on the connection, in its thread."""
+
+
+HostConnection = AsyncConnection | AsyncSession | ThreadBound
 
 ATTEMPTS = 4
 CONNECT_TIMEOUT = 10.0
@@ -196,10 +209,14 @@ class Core:
                 maybe_applied=True,
             ) from error.__cause__
 
-    async def close(self) -> None:
+    async def close(self, *, off_loop: bool = True) -> None:
+        """Close; if not *off_loop*, without a thread, which a process that ends cannot start."""
         self._after_fork()
         if self._embedded is not None:
-            await asyncio.to_thread(self._embedded.close)
+            if off_loop:
+                await asyncio.to_thread(self._embedded.close)
+            else:
+                self._embedded.close()
             self._is_ready = False
         if self._served is not None:
             await self._served.close()
@@ -207,7 +224,7 @@ class Core:
     async def _on_host(self, connection: HostConnection, job: Callable[[Connection], T]) -> T:
         if isinstance(connection, AsyncSession):
             connection = await connection.connection()
-        if not isinstance(connection, AsyncConnection):
+        if not isinstance(connection, AsyncConnection | ThreadBound):
             raise TypeError(
                 "connection= takes an AsyncConnection or AsyncSession, not "
                 f"{type(connection).__name__}"

@@ -160,7 +160,11 @@ class Embedded:
         """Run *job* on a connection of its own; it sees the last commit."""
         if self._path is None:
             return await self.write(job)
-        return await asyncio.wrap_future(self._executor().submit(self._read, job))
+        with self._lock:
+            if self._readers is None:
+                self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="memalchemy-reader")
+            read = self._readers.submit(self._read, job)
+        return await asyncio.wrap_future(read)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
@@ -178,11 +182,13 @@ class Embedded:
     def close(self) -> None:
         """Finish queued writes and close every connection."""
         self._refuse_if_borrowed()
+        memory = self._memory
         self.writer.close()
         with self._lock:
             readers, self._readers = self._readers, None
             connections, self._read_connections = self._read_connections, []
-            memory, self._memory = self._memory, None
+            if self._memory is memory:  # another may have been opened meanwhile
+                self._memory = None
             self._reading = threading.local()
         if readers is not None:
             readers.shutdown(wait=True)
@@ -258,12 +264,6 @@ class Embedded:
         if not path.exists():
             raise SchemaOutdated(None, migrate.head(), missing_file=self._path)
         return f"{path.as_uri()}?mode=rw"
-
-    def _executor(self) -> ThreadPoolExecutor:
-        with self._lock:
-            if self._readers is None:
-                self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="memalchemy-reader")
-            return self._readers
 
     def _read(self, job: Callable[[Connection], T]) -> T:
         connection: Connection | None = getattr(self._reading, "connection", None)

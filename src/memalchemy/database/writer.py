@@ -9,8 +9,10 @@ one, so a bad save never harms its neighbours.
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -57,7 +59,10 @@ class Writer:
         self._queue: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._ending: threading.Thread | None = None
         self._connection: Connection | None = None
+        self.working = threading.RLock()
+        _writers.add(self)
 
     def submit(self, job: Callable[[Connection], T]) -> Future[T]:
         """Queue *job*. Its future resolves after the commit; a cancelled one never starts."""
@@ -80,19 +85,25 @@ class Writer:
         with self._lock:
             thread, self._thread = self._thread, None
             if thread is not None:
+                self._ending = thread
                 self._queue.put(_END)
         if thread is not None:
             thread.join()
 
     def _start(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="memalchemy-writer", daemon=True)
+            self._thread = threading.Thread(
+                target=self._run, args=(self._ending,), name="memalchemy-writer", daemon=True
+            )
             self._thread.start()
 
-    def _run(self) -> None:
+    def _run(self, ending: threading.Thread | None) -> None:
+        if ending is not None:
+            ending.join()  # what is queued before its end, and the connection, are still its own
         while True:
             batch, follower = self._collect()
-            self._run_batch(batch)
+            with self.working:
+                self._run_batch(batch)
             if follower is _END:
                 self._disconnect()
                 return
@@ -169,3 +180,22 @@ class Writer:
 
 def _in_transaction(connection: Connection) -> bool:
     return bool(connection.connection.dbapi_connection.in_transaction)  # type: ignore[union-attr]
+
+
+# A child inherits what SQLite remembers of this process's locks: forked in the middle of a batch,
+# it would find the file locked for ever. So a fork waits for the batches that run.
+FORK_PATIENCE = 5.0
+_writers: weakref.WeakSet[Writer] = weakref.WeakSet()
+_held: list[Writer] = []
+
+
+def _before_fork() -> None:
+    _held.extend(w for w in list(_writers) if w.working.acquire(timeout=FORK_PATIENCE))
+
+
+def _after_fork() -> None:
+    while _held:
+        _held.pop().working.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -1,0 +1,314 @@
+"""Deriving a class without ``await`` from an asynchronous one. Knows no class by name.
+
+A `Face` holds the asynchronous object and gives each public member of it in its blocking form: a
+coroutine is waited for, an asynchronous iterator is pulled, an asynchronous context manager is a
+plain one. Names, arguments, defaults and docstrings are those of the original.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import weakref
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from sqlalchemy import Engine
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from memalchemy.sync.host import HOSTS, Hosted, Transaction
+from memalchemy.sync.loop import Caller, Loop, Runner
+
+T = TypeVar("T")
+
+AHEAD = 64
+"""Items that an iterator asks for at once, at most, having given as many already."""
+
+_WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"\basync (with|for|def)\b", r"\1"),
+    (r"\bawait ", ""),
+    (r"\*tx\* is an `AsyncConnection`", "*tx* is a `Transaction`"),
+    (r"(an )?`Async(Connection|Session)`", lambda m: f"{'a ' if m[1] else ''}`{m[2]}`"),
+)
+_TYPES = (
+    (r"\bAsync(Iterator|Generator)\b", "LazyIterator"),
+    (r"\bAbstractAsyncContextManager\b", "AbstractContextManager"),
+    (r"\bAsyncConnection\b", "Transaction"),
+)
+
+_faces: dict[type, type[Face]] = {}
+_made: weakref.WeakValueDictionary[int, Face] = weakref.WeakValueDictionary()
+
+
+class Face:
+    """An object that works on an asynchronous one. Subclasses are made by `face`."""
+
+    _of: type
+    _async: Any
+    _loop: Loop
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        faces = [given for given in (*args, *kw.values()) if isinstance(given, Face)]
+        made = self._of(*map(_asynchronous, args), **{k: _asynchronous(v) for k, v in kw.items()})
+        self._hold(made, faces[0]._loop if faces else self._make_loop(made))
+
+    def _hold(self, made: Any, loop: Loop) -> None:
+        self._async, self._loop = made, loop
+        _made[id(made)] = self
+
+    def _make_loop(self, made: Any) -> Loop:
+        name = type(self).__name__
+        raise TypeError(f"{name} needs a Database of memalchemy.sync to work on")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return _shown(getattr(self._async, name), self._loop)
+
+    def __repr__(self) -> str:
+        return repr(self._async)
+
+    def _call(self, name: str, args: tuple[Any, ...], kw: dict[str, Any]) -> Any:
+        """Call a method of the asynchronous object, and wait for what it gives."""
+        connection = kw.get("connection")
+        _check_connection(connection)
+        caller = Caller()
+        runner = connection._runner if isinstance(connection, Transaction) else None
+        result = getattr(self._async, name)(
+            *(_asynchronous(a, caller) for a in args),
+            **{k: _asynchronous(v, caller) for k, v in kw.items()},
+        )
+        if inspect.iscoroutine(result):
+            return _shown(wait(self._loop, runner, result, caller), self._loop)
+        if isinstance(result, AsyncIterator):
+            return LazyIterator(result, functools.partial(wait, self._loop, runner, caller=caller))
+        if isinstance(result, AbstractAsyncContextManager) and type(result) not in _faces:
+            return Block(result, self._loop)
+        return _shown(result, self._loop)
+
+
+def wait(loop: Loop, runner: Runner | None, work: Coroutine[Any, Any, T], caller: Caller) -> T:
+    """Run *work* on *runner*, or on the loop's present one."""
+    if runner is None:
+        runner = loop.hold(calls=1)
+    else:
+        runner.hold(calls=1)
+    try:
+        return runner.run(work, caller)
+    finally:
+        runner.hold(calls=-1)
+
+
+class LazyIterator(Iterator[T], Generic[T]):
+    """An asynchronous iterator, pulled as it is used: first one item, then as many as were used.
+
+    `close` ends it early, and so does dropping it.
+    """
+
+    def __init__(self, items: AsyncIterator[T], run: Callable[[Coroutine[Any, Any, Any]], Any]):
+        self._items = items
+        self._run = run
+        self._found: deque[T] = deque()
+        self._count = 1
+        self._has_more = True
+        self._error: Exception | None = None
+
+    def __next__(self) -> T:
+        if not self._found and self._has_more:
+            self._has_more = False  # unless what follows says otherwise
+            found, self._has_more, self._error = self._run(_take(self._items, self._count))
+            self._found.extend(found)
+            self._count = min(2 * self._count, AHEAD)
+        if self._found:
+            return self._found.popleft()
+        error, self._error = self._error, None
+        raise StopIteration if error is None else error
+
+    def close(self) -> None:
+        """End it, and wait for what the asynchronous iterator still does then."""
+        self._found.clear()
+        started, self._error = self._has_more and self._count > 1, None
+        self._has_more = False
+        close = getattr(self._items, "aclose", None)
+        if started and close is not None:
+            self._run(_awaited(close()))
+
+
+async def _take(items: AsyncIterator[T], count: int) -> tuple[list[T], bool, Exception | None]:
+    """Up to *count* items, whether there may be more, and the error that came after them."""
+    found: list[T] = []
+    try:
+        while len(found) < count:
+            found.append(await anext(items))
+    except StopAsyncIteration:
+        return found, False, None
+    except Exception as error:  # noqa: BLE001 - raised after the items that came before it
+        return found, False, error
+    return found, True, None
+
+
+async def _awaited(awaitable: Any) -> Any:
+    return await awaitable
+
+
+class Block(AbstractContextManager[Any]):
+    """An asynchronous context manager, entered and left by a thread that waits."""
+
+    def __init__(self, manager: AbstractAsyncContextManager[Any], loop: Loop) -> None:
+        self._manager = manager
+        self._loop = loop
+
+    def __enter__(self) -> Any:
+        self._runner = self._loop.hold(blocks=1)
+        try:
+            entered = self._run(self._manager.__aenter__())
+        except BaseException:
+            self._runner.hold(blocks=-1)
+            raise
+        if isinstance(entered, AsyncConnection):
+            return Transaction(entered, self._runner)
+        return _shown(entered, self._loop)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        try:
+            return bool(self._run(self._manager.__aexit__(kind, error, trace)))
+        finally:
+            self._runner.hold(blocks=-1)
+
+    def _run(self, work: Any) -> Any:
+        return self._runner.run(_awaited(work), Caller())
+
+
+class Root(Face):
+    """The face that others work on: the `Database`. It has the loop."""
+
+    def _make_loop(self, made: Any) -> Loop:
+        return Loop(functools.partial(made.identity.close, off_loop=False))
+
+    def close(self) -> None:
+        """Let running calls end, finish queued writes, close every connection and the thread.
+
+        A later use opens anew.
+        """
+        self._loop.close(self._async.close)
+
+    def __enter__(self) -> Self:
+        try:
+            self._call("__aenter__", (), {})
+        except BaseException:
+            self.close()  # nobody calls __exit__ after a failed __enter__
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def face(of: type, base: type[Face] = Face) -> type[Any]:
+    """The class without ``await`` of the asynchronous class *of*."""
+    members: dict[str, Any] = {"_of": of}
+    for name in dir(of):
+        member = inspect.getattr_static(of, name)
+        if name in ("__aenter__", "__aexit__"):
+            members[name.replace("__a", "__")] = _method(of, member, calls=name)
+        elif name.startswith("_") and name != "__init__":
+            continue
+        elif isinstance(member, property):
+            members[name] = _property(member, name)
+        elif inspect.isfunction(member):
+            members[name] = _method(of, member, calls=name)
+        else:
+            members[name] = member
+    members = {k: v for k, v in members.items() if k == "__init__" or k not in vars(base)}
+    home = {"__module__": __package__, "__qualname__": of.__name__, "__doc__": plain(of.__doc__)}
+    made = type(of.__name__, (base,), members | home)
+    _faces[of] = made
+    return made
+
+
+def plain(text: str | None) -> str | None:
+    """A docstring as it reads where there is no ``await``."""
+    for pattern, replacement in _WORDS:
+        text = text and re.sub(pattern, replacement, text)
+    return text
+
+
+def plain_type(annotation: Any) -> Any:
+    """The annotation of what was of an asynchronous type."""
+    if isinstance(annotation, str):
+        for pattern, replacement in _TYPES:
+            annotation = re.sub(pattern, replacement, annotation)
+    return annotation
+
+
+def _method(of: type, function: Callable[..., Any], *, calls: str) -> Callable[..., Any]:
+    if calls == "__init__":
+
+        def method(self: Face, *args: Any, **kw: Any) -> Any:
+            Face.__init__(self, *args, **kw)
+
+    else:
+
+        def method(self: Face, *args: Any, **kw: Any) -> Any:
+            return self._call(calls, args, kw)
+
+    given = inspect.signature(function)
+    parameters = [p.replace(annotation=plain_type(p.annotation)) for p in given.parameters.values()]
+    returned = plain_type(given.return_annotation)
+    method.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        parameters, return_annotation=returned
+    )
+    method.__name__ = calls.replace("__ae", "__e")
+    method.__qualname__ = f"{of.__name__}.{method.__name__}"
+    method.__module__ = __package__
+    method.__doc__ = plain(function.__doc__)
+    return method
+
+
+def _property(original: property, name: str) -> property:
+    def read(self: Face) -> Any:
+        return _shown(getattr(self._async, name), self._loop)
+
+    return property(read, doc=plain(original.__doc__))
+
+
+def _asynchronous(value: Any, caller: Caller | None = None) -> Any:
+    """What the asynchronous side takes in place of *value*."""
+    if isinstance(value, Face):
+        return value._async
+    if isinstance(value, Transaction):
+        return value._connection
+    if caller is not None and isinstance(value, HOSTS):
+        return Hosted(value, caller)
+    if isinstance(value, Engine):
+        raise TypeError("give the engine's URL, and its connections and sessions as connection=")
+    return value
+
+
+def _shown(value: Any, loop: Loop) -> Any:
+    """What the user sees of *value*: its face, if there is one for its class."""
+    of = _faces.get(type(value))
+    if of is None:
+        return value
+    found = _made.get(id(value))
+    if found is None or found._async is not value:
+        found = object.__new__(of)
+        found._hold(value, loop)
+    return found
+
+
+def _check_connection(connection: Any) -> None:
+    if connection is not None and not isinstance(connection, (*HOSTS, Transaction)):
+        raise TypeError(
+            "connection= takes a Connection or Session of SQLAlchemy's, or what db.transaction() "
+            f"gives, not {type(connection).__name__}"
+        )

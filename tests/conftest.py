@@ -15,8 +15,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from golden.watch import never_seen
 from memalchemy import Checkpointer, Database
 from memalchemy import migrate as migrate_
+from oracle import strict
 from servers import Postgres, pgbouncer, pgbouncer_program, postgres_server
 
 # The same random examples in every run; MEMALCHEMY_EXAMPLES looks for new ones, and for more.
@@ -36,15 +38,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption(
         "--databases",
-        default=",".join(DATABASES),
         help=f"which databases to run the behavioural suite on, of {', '.join(DATABASES)}, oracle",
     )
+    parser.addoption(
+        "--strict-oracle",
+        action="store_true",
+        help="run the behavioural suite with Oracle's programs and habits on other databases, "
+        f"{' and '.join(strict.DATABASES)} unless --databases says more; see tests/oracle/strict.py",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--strict-oracle"):
+        strict.install()
+
+
+def _databases(config: pytest.Config) -> list[str]:
+    if given := config.getoption("--databases"):
+        return str(given).split(",")
+    return list(strict.DATABASES if config.getoption("--strict-oracle") else DATABASES)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "database" in metafunc.fixturenames:
-        chosen = metafunc.config.getoption("--databases").split(",")
-        if os.environ.get("ORACLE_URL") and "oracle" not in chosen:
+        chosen = _databases(metafunc.config)
+        strictly = metafunc.config.getoption("--strict-oracle")
+        if os.environ.get("ORACLE_URL") and "oracle" not in chosen and not strictly:
             chosen.append("oracle")
         if "reopen" in metafunc.fixturenames:
             # A database in memory has one Database only.
@@ -57,6 +76,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(
             "ORACLE NOT VERIFIED ON A SERVER: compiled and driver-checked only; set ORACLE_URL"
         )
+    if terminalreporter.config.getoption("--strict-oracle"):
+        on = "sqlite" if "sqlite" in _databases(terminalreporter.config) else "postgresql"
+        unseen = never_seen(on)
+        terminalreporter.write_line(
+            f"{len(unseen)} statements of Oracle's programs were not executed on {on}"
+        )
+        if terminalreporter.config.getoption("verbose") > 0:
+            for name in unseen:
+                terminalreporter.write_line(f"  {name}")
     skipped = terminalreporter.stats.get("skipped", [])
     terminalreporter.write_line(f"{len(skipped)} skipped, each named above")
 

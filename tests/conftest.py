@@ -43,8 +43,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--strict-oracle",
         action="store_true",
-        help="run the behavioural suite with Oracle's programs and habits on other databases, "
-        f"{' and '.join(strict.DATABASES)} unless --databases says more; see tests/oracle/strict.py",
+        help="run the behavioural suite with Oracle's programs and habits, on "
+        f"{' and '.join(strict.DATABASES)} unless --databases says: see tests/oracle/strict.py",
     )
 
 

@@ -181,7 +181,7 @@ def _spelled(sql: str) -> str:
 
 
 def _limited(column: re.Match[str]) -> str:
-    name, type_, length = column.groups()
+    name, _, length = column.groups()
     conditions = [f"length(CAST({name} AS BLOB)) > 0"]  # what SQL computes may be empty, too
     if length:
         conditions += [f"length({name}) <= {length}", f"length(CAST({name} AS BLOB)) <= 4000"]

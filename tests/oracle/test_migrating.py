@@ -70,7 +70,7 @@ async def test_two_schemas_do_not_wait_for_each_other(oracle: Database, server: 
 
 
 async def test_an_upgrade_sends_what_the_script_has(oracle: Database, server: Recorder) -> None:
-    script = migrate.offline("oracle")
+    script = re.sub("^--.*$", "", migrate.offline("oracle"), flags=re.MULTILINE)
     written = [" ".join(part.split()) for part in script.replace(";", "\n/").split("\n/")]
 
     assert await oracle.migrate() == [migrate.head()]
@@ -91,5 +91,5 @@ async def test_an_upgrade_looks_for_the_schema_under_the_lock(
     await oracle.migrate()
 
     assert "DBMS_LOCK.REQUEST" in server.log[0]
-    assert "DBMS_LOCK.RELEASE" in server.log[-2]
-    assert server.log[-1] == "commit"
+    assert "DBMS_LOCK.RELEASE" in server.log[server.log.index("commit") - 1]
+    assert server.log.count("commit") == 1

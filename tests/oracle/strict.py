@@ -12,6 +12,7 @@ This is what its author believes of Oracle, and no more: a server knows better (
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,8 @@ from memalchemy.dialects.postgresql import PostgreSQL
 from memalchemy.dialects.sqlite import SQLite
 from memalchemy.migrate import TABLES
 
+VARIABLE = "MEMALCHEMY_STRICT_ORACLE"
+"""Tells the processes that tests start."""
 DATABASES = ("sqlite", "postgresql")
 MAX_IN = 1000
 """ORA-01795."""
@@ -42,6 +45,7 @@ UNLIKE = {
     "single_writer": "SQLite has one; two at once are PostgreSQL's part",
     "autocommits": "a matter of round trips",
     "transactional_ddl": "migrations are the database's own",
+    "searches_uncommitted": "the text index that is there is the database's own",
     "vector_type_commands": "migrations are the database's own",
     "has_vector_type": "migrations are the database's own",
     "adopt_vector_type": "migrations are the database's own",
@@ -63,7 +67,10 @@ def _as_oracle(base: type[Dialect], *taken: str) -> Dialect:
 
 
 def install() -> None:
-    """From here on this process's SQLite and PostgreSQL are like Oracle."""
+    """From here on SQLite and PostgreSQL are like Oracle, in this process and its workers."""
+    if not DIALECTS["sqlite"].upserts:
+        return
+    os.environ[VARIABLE] = "1"
     DIALECTS["sqlite"] = _as_oracle(SQLite, *PROGRAMS, *CONDITIONS)
     DIALECTS["postgresql"] = _as_oracle(PostgreSQL, *PROGRAMS)
     event.listen(Engine, "do_execute", _execute)

@@ -191,7 +191,10 @@ def _limited(column: re.Match[str]) -> str:
     name, _, length = column.groups()
     conditions = [f"length(CAST({name} AS BLOB)) > 0"]  # what SQL computes may be empty, too
     if length:
-        conditions += [f"length({name}) <= {length}", f"length(CAST({name} AS BLOB)) <= 4000"]
+        conditions += [
+            f"length({name}) <= {length}",
+            f"length(CAST({name} AS BLOB)) <= {MAX_VARCHAR}",
+        ]
     return f"{column[0]} CHECK ({' AND '.join(conditions)})"
 
 

@@ -17,7 +17,10 @@ from hypothesis import settings
 
 import memalchemy
 import sync_face
+from golden.watch import never_seen
 from memalchemy import migrate as migrate_
+from memalchemy.errors import MemalchemyError
+from oracle import strict
 from servers import Postgres, migrated_database, pgbouncer, pgbouncer_program, postgres_server
 
 # The same random examples in every run; MEMALCHEMY_EXAMPLES looks for new ones, and for more.
@@ -37,10 +40,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption(
         "--databases",
-        default=",".join(DATABASES),
         help=f"which databases to run the behavioural suite on, of {', '.join(DATABASES)}, oracle",
     )
-
+    parser.addoption(
+        "--strict-oracle",
+        action="store_true",
+        help="run the behavioural suite with Oracle's programs and habits, on "
+        f"{' and '.join(strict.DATABASES)} unless --databases says: see tests/oracle/strict.py",
+    )
     parser.addoption(
         "--face",
         choices=("async", "sync"),
@@ -53,6 +60,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "asyncio_only(reason): what --face sync does not have, or tests elsewhere"
     )
+    strictly = config.getoption("--strict-oracle")
+    if strictly:
+        strict.install()
+    if config.option.databases is None:
+        config.option.databases = ",".join(strict.DATABASES if strictly else DATABASES)
     if config.getoption("--face") == "sync":
         sync_face.put_under_the_tests()
 
@@ -67,7 +79,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "database" in metafunc.fixturenames:
         chosen = metafunc.config.getoption("--databases").split(",")
-        if os.environ.get("ORACLE_URL") and "oracle" not in chosen:
+        strictly = metafunc.config.getoption("--strict-oracle")
+        if os.environ.get("ORACLE_URL") and "oracle" not in chosen and not strictly:
             chosen.append("oracle")
         if "reopen" in metafunc.fixturenames:
             # A database in memory has one Database only.
@@ -80,6 +93,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(
             "ORACLE NOT VERIFIED ON A SERVER: compiled and driver-checked only; set ORACLE_URL"
         )
+    if terminalreporter.config.getoption("--strict-oracle"):
+        on = terminalreporter.config.getoption("--databases").split(",")[0]
+        unseen = never_seen(on)
+        terminalreporter.write_line(
+            f"{len(unseen)} statements of Oracle's programs were not executed on {on}"
+        )
+        if terminalreporter.config.getoption("verbose") > 0:
+            for name in unseen:
+                terminalreporter.write_line(f"  {name}")
     skipped = terminalreporter.stats.get("skipped", [])
     terminalreporter.write_line(f"{len(skipped)} skipped, each named above")
 
@@ -120,7 +142,12 @@ def shared_url(
         await db.close()
         return db.dialect.grants(APPLICATION, None, (*migrate_.TABLES, migrate_.VERSION_TABLE))
 
-    grants = asyncio.run(migrate())
+    try:
+        grants = asyncio.run(migrate())
+    except MemalchemyError as error:
+        if database == "oracle":  # whoever asks for a live run must not get a list of skips
+            pytest.exit(f"ORACLE_URL leads to no database to test on: {error}", returncode=1)
+        raise
     if database != "psycopg":
         return url
     # The suite runs once more as an application does: with a role that has no right to any DDL.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A file and a server: a database in memory has one process."""
     if "place" in metafunc.fixturenames:
         asked = metafunc.config.getoption("--databases").split(",")
-        chosen = [name for name in asked if name in ("sqlite", "postgresql")]
+        chosen = [name for name in asked if name in ("sqlite", "postgresql", "oracle")]
         metafunc.parametrize("place", chosen or [asked[0]], indirect=True)
 
 
@@ -25,6 +26,11 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The database's URL."""
     if request.param.startswith("sqlite"):
         url = f"sqlite:///{tmp_path}/agent.db"
+        asyncio.run(_migrate(url))
+        yield url
+        return
+    if request.param == "oracle":  # one for all: each test has a tenant of its own
+        url = os.environ["ORACLE_URL"]
         asyncio.run(_migrate(url))
         yield url
         return

@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Engine, event
 
 from golden import normalised, text_of
+from memalchemy.dialects import DIALECTS
 from memalchemy.statements import REGISTRY
 
 DRIVER = "memalchemy.database.running"
@@ -26,6 +27,22 @@ _DIRECT = (
     "memalchemy.sync.host",  # what a host's session begins when it is asked for its connection
 )
 _HOOK = "before_cursor_execute"
+
+EVER_SEEN: set[str] = set()
+"""Every registered statement that was executed under a watch of this process."""
+
+
+def never_seen(database: str) -> list[str]:
+    """The registered statements of a database that no watch of this process has seen executed."""
+    registered: set[str] = set()
+    for family in REGISTRY.values():
+        list(family.enumerate(DIALECTS[database]))
+        registered |= {
+            f"{family.name}{dict(variant)}"
+            for (name, variant), built in family._built.items()
+            if name == database and built is not None
+        }
+    return sorted(registered - EVER_SEEN)
 
 
 class Watch:
@@ -64,6 +81,7 @@ class Watch:
             self.complaints.append(f"{author} sends a statement that is not registered: {sql}")
             return
         self.seen.add(name)
+        EVER_SEEN.add(name)
         database = connection.dialect.name
         if (id(statement), connection.dialect.driver) in self._compared:
             return

@@ -18,6 +18,7 @@ from memalchemy.dialects import DIALECTS
 from memalchemy.errors import CapabilityMissing, TooLarge
 from memalchemy.schema import EmbeddingRow, StoreItemRow
 from oracle.recording import Answer, Connection, Recorder, bound
+from oracle.strict import merged
 from oracle.test_programs import found, head, position
 
 AWKWARD = ("", "\x00", "\ud800", " ", "Ünïcödé 漢字", "a'b\"c:d%e")
@@ -213,19 +214,6 @@ async def test_the_driver_takes(type_: Any, value: Any) -> None:
 
 
 # --- Metadata that is looked for -----------------------------------------------------------------
-
-
-def merged(target: Any, patch: Any) -> Any:
-    """RFC 7396, which JSON_MERGEPATCH does."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merged(result.get(key), value)
-    return result
 
 
 def answered(meta: Any, key: str, value: Any, kind: str) -> bool:

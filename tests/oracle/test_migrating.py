@@ -1,4 +1,6 @@
-"""The migration lock is one that DBMS_LOCK lets users have, and it is given back."""
+"""Migrating on a connection: the lock is one that users may have and is given back, and what is
+sent under it is what the script has.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,9 @@ import re
 import pytest
 from sqlalchemy import text
 
-from memalchemy import Database
+from memalchemy import Database, migrate
 from memalchemy.dialects import DIALECTS
+from oracle.lint import lint_sql
 from oracle.recording import Recorder
 
 LOCK = DIALECTS["oracle"].migration_lock
@@ -64,3 +67,29 @@ async def test_two_schemas_do_not_wait_for_each_other(oracle: Database, server: 
 
     requests = {number(sql) for sql in server.log if "REQUEST" in sql}
     assert len(requests) == 2
+
+
+async def test_an_upgrade_sends_what_the_script_has(oracle: Database, server: Recorder) -> None:
+    script = re.sub("^--.*$", "", migrate.offline("oracle"), flags=re.MULTILINE)
+    written = [" ".join(part.split()) for part in script.replace(";", "\n/").split("\n/")]
+
+    assert await oracle.migrate() == [migrate.head()]
+
+    sent = [" ".join(call.sql.split()) for call in server.calls]
+    made = [sql for sql in sent if sql.startswith("CREATE")]
+    assert made == [sql for sql in written if sql.startswith("CREATE")]
+    assert len(made) > 14
+    assert not [sql for sql in made if lint_sql(sql)]
+    noted = [sql for sql in sent if sql.startswith(("INSERT INTO store_items", "DELETE FROM"))]
+    assert set(noted) <= set(written)
+    assert len(noted) == 2
+
+
+async def test_an_upgrade_looks_for_the_schema_under_the_lock(
+    oracle: Database, server: Recorder
+) -> None:
+    await oracle.migrate()
+
+    assert "DBMS_LOCK.REQUEST" in server.log[0]
+    assert "DBMS_LOCK.RELEASE" in server.log[server.log.index("commit") - 1]
+    assert server.log.count("commit") == 1

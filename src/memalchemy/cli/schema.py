@@ -1,4 +1,4 @@
-"""Commands for the schema: upgrade, downgrade, check, current, grants."""
+"""Commands for the schema: upgrade, downgrade, check, current, grants, distribute."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from memalchemy.cli.command import Invocation, command
+from memalchemy.cli.command import Invocation, asking_for_sense, command
 from memalchemy.cli.exits import UsageProblem
 from memalchemy.errors import CapabilityMissing
 
@@ -28,6 +28,7 @@ def register(app: typer.Typer) -> None:
     command(app, "check", example="memalchemy --db sqlite:///agent.db check")(check)
     command(app, "current", example="memalchemy --db sqlite:///agent.db current")(current)
     command(app, "grants", example="memalchemy --db postgresql://me@host/db grants app")(grants)
+    command(app, "distribute", example="memalchemy distribute --citus --sql")(distribute)
 
 
 async def upgrade(
@@ -120,6 +121,52 @@ async def grants(
     statements = db.dialect.grants(role, db.schema, (*migrate.TABLES, migrate.VERSION_TABLE))
     if at.as_json:
         at.terminal.document({"role": role, "statements": statements})
+    else:
+        at.terminal.raw("\n".join(statements))
+
+
+async def distribute(
+    at: Invocation,
+    citus: Annotated[bool, typer.Option("--citus", help="Over the nodes of a Citus cluster.")] = (
+        False
+    ),
+    oracle_partitions: Annotated[
+        bool, typer.Option("--oracle-partitions", help="Over hash partitions, on Oracle.")
+    ] = False,
+    parts: Annotated[
+        int | None,
+        typer.Option(
+            "--parts",
+            min=1,
+            metavar="N",
+            help="How many shards or partitions. [default: Citus' own; 16 on Oracle]",
+        ),
+    ] = None,
+    sql: Annotated[
+        bool, typer.Option("--sql", help="Print the statements; nothing else is done.")
+    ] = False,
+) -> None:
+    """Print what spreads the tables over a cluster.
+
+    For a database that `memalchemy upgrade` has made. It only prints: whoever runs the cluster
+    reads the statements and runs them, once, while nothing else writes.
+    """
+    from memalchemy.dialects import distribution
+
+    if citus == oracle_partitions:
+        raise UsageProblem("give one of --citus and --oracle-partitions")
+    if not sql:
+        raise UsageProblem(
+            "distribute only prints statements and runs none: add --sql, read them, and run them "
+            "with the database's own client"
+        )
+    with asking_for_sense():
+        if citus:
+            statements = distribution.citus(at.common.schema, shards=parts)
+        else:
+            statements = distribution.oracle_partitions(at.common.schema, parts=parts or 16)
+    if at.as_json:
+        at.terminal.document({"statements": statements})
     else:
         at.terminal.raw("\n".join(statements))
 

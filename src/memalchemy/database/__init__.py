@@ -180,7 +180,7 @@ class Database:
         """Bring the schema to *revision*, under a lock; return the revisions that were applied.
 
         Safe to call from several processes at once. All or nothing, except on Oracle, where each
-        DDL statement commits and the revisions can be run again.
+        DDL statement commits: a revision that fails half way is half there.
         """
         self._refuse_if_read_only()
         return await self._core.migrate(revision)

@@ -54,6 +54,8 @@ class Dialect:
     """Autocommit costs no round trip of its own."""
     upserts: ClassVar[bool] = True
     """There is an upsert statement. Without one an upsert is update, insert, retry."""
+    searches_uncommitted: ClassVar[bool] = True
+    """A text search finds what its own transaction has written."""
     vector_type_commands: ClassVar[tuple[str, ...]] = ()
     """What makes the native vector type available, for scripts."""
     server_version: ClassVar[str]

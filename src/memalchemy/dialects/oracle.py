@@ -93,6 +93,7 @@ class Oracle(Dialect):
     upserts: ClassVar[bool] = False
     autocommits: ClassVar[bool] = False
     transactional_ddl: ClassVar[bool] = False
+    searches_uncommitted: ClassVar[bool] = False  # Oracle Text is brought up to date ON COMMIT
     server_version: ClassVar[str] = "SELECT version_full FROM product_component_version"
     utc_now: ClassVar[str] = "SYS_EXTRACT_UTC(SYSTIMESTAMP)"
     byte_literal: ClassVar[str] = "HEXTORAW('2D')"

@@ -1,0 +1,259 @@
+"""Oracle's programs and Oracle's habits on the databases that run here.
+
+``pytest --strict-oracle tests/behaviour`` runs the behavioural suite with them: the dialect takes
+from Oracle every statement and capability that another database can run, so that what runs is
+update, insert, look again, and not the upsert; and between SQLAlchemy and the driver stands what
+Oracle does to values. On SQLite that includes Oracle's metadata and text conditions, over functions
+written here; on PostgreSQL the programs meet real concurrent writers.
+
+This is what its author believes of Oracle, and no more: a server knows better (docs/oracle.md).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NoReturn
+
+import aiosqlite
+from sqlalchemy import JSON, Engine, LargeBinary, Text, TypeDecorator, event
+
+from memalchemy.dialects import DIALECTS, Dialect
+from memalchemy.dialects.oracle import MAX_TEXT_BIND, Oracle
+from memalchemy.dialects.postgresql import PostgreSQL
+from memalchemy.dialects.sqlite import SQLite
+from memalchemy.migrate import TABLES
+
+VARIABLE = "MEMALCHEMY_STRICT_ORACLE"
+"""Tells the processes that tests start."""
+DATABASES = ("sqlite", "postgresql")
+MAX_IN = 1000
+"""ORA-01795."""
+MAX_VARCHAR = 4000
+"""Bytes, whatever the number of characters: ORA-12899, ORA-00910."""
+
+PROGRAMS = ("upserts", "single_statement_save", "upsert", "lock")
+"""What of Oracle's runs on any database here."""
+CONDITIONS = ("json_equals", "json_parameters", "text_hits", "text_terms")
+"""What of Oracle's runs on SQLite, over the functions below."""
+UNLIKE = {
+    "name": "the driver's",
+    "single_writer": "SQLite has one; two at once are PostgreSQL's part",
+    "autocommits": "a matter of round trips",
+    "transactional_ddl": "migrations are the database's own",
+    "searches_uncommitted": "the text index that is there is the database's own",
+    "vector_type_commands": "migrations are the database's own",
+    "has_vector_type": "migrations are the database's own",
+    "adopt_vector_type": "migrations are the database's own",
+    "migration_lock": "DBMS_LOCK: see test_migrating",
+    "server_version": "the server's",
+    "utc_now": "the server's",
+    "byte_literal": "the server's",
+    "excluded": "part of the upsert that there is not",
+    "purge_text_index": "the text index that is there is SQLite's",
+    "classify": "the errors are the driver's: see test_errors",
+    "grants": "printed, not run",
+}
+"""What of Oracle's cannot be run here, and why. `test_strict` holds that nothing is forgotten."""
+
+
+def _as_oracle(base: type[Dialect], *taken: str) -> Dialect:
+    """An instance of *base* that has these attributes of Oracle's."""
+    return type(f"OracleOn{base.__name__}", (base,), {n: getattr(Oracle, n) for n in taken})()
+
+
+def install() -> None:
+    """From here on SQLite and PostgreSQL are like Oracle, in this process and its workers."""
+    if not DIALECTS["sqlite"].upserts:
+        return
+    os.environ[VARIABLE] = "1"
+    DIALECTS["sqlite"] = _as_oracle(SQLite, *PROGRAMS, *CONDITIONS)
+    DIALECTS["postgresql"] = _as_oracle(PostgreSQL, *PROGRAMS)
+    event.listen(Engine, "do_execute", _execute)
+    event.listen(Engine, "do_execute_no_params", _execute_without)
+    event.listen(Engine, "do_executemany", _execute_many)
+    event.listen(Engine, "connect", _connected)
+
+
+_SIZED = (str, bytes, bytearray, memoryview)
+_OWN = ("match_key", "match_value", "terms")
+
+
+# --- Between SQLAlchemy and the driver -----------------------------------------------------------
+
+
+def _execute(cursor: Any, sql: str, parameters: Any, context: Any) -> bool:
+    values = _taken(sql, parameters, context)
+    if context.dialect.name == "postgresql":
+        _alone(cursor, sql, values, context)
+    else:
+        cursor.execute(_spelled(sql), values)
+    return True
+
+
+def _execute_without(cursor: Any, sql: str, context: Any) -> bool:
+    cursor.execute(_spelled(sql) if context.dialect.name == "sqlite" else sql)
+    return True
+
+
+def _execute_many(cursor: Any, sql: str, parameters: Any, context: Any) -> bool:
+    cursor.executemany(sql, [_taken(sql, row, context) for row in parameters])
+    return True
+
+
+def _alone(cursor: Any, sql: str, values: Any, context: Any) -> None:
+    """On PostgreSQL a failed statement takes its transaction with it; on Oracle only itself."""
+    if not context.isinsert or context.root_connection._is_autocommit_isolation():
+        cursor.execute(sql, values)
+        return
+    cursor.execute("SAVEPOINT a_statement")
+    try:
+        cursor.execute(sql, values)
+    except BaseException:
+        cursor.execute("ROLLBACK TO SAVEPOINT a_statement")
+        raise
+
+
+def _taken(sql: str, parameters: Any, context: Any) -> Any:
+    """The values as Oracle takes them; raises what it would."""
+    for listed in re.findall(r"\bIN \(([^()]*)\)", sql):
+        if listed.count(",") >= MAX_IN:
+            refuse("ORA-01795: maximum number of expressions in a list is 1000", context)
+    binds = _binds(context, parameters)
+    if isinstance(parameters, Mapping):
+        return {name: _value(v, binds.get(name), context) for name, v in parameters.items()}
+    return tuple(_value(v, binds.get(at), context) for at, v in enumerate(parameters))
+
+
+def _binds(context: Any, parameters: Any) -> dict[Any, Any]:
+    """SQLAlchemy's bind of each value, by name or position; none where nobody knows it."""
+    compiled = context.compiled
+    if compiled is None or not compiled.is_sql:
+        return {}
+    if isinstance(parameters, Mapping):
+        return {name: compiled.binds[name] for name in parameters if name in compiled.binds}
+    names = compiled.positiontup or []
+    if len(names) != len(parameters):  # an IN was expanded
+        return {}
+    return {at: compiled.binds[name] for at, name in enumerate(names)}
+
+
+def _value(value: Any, bind: Any, context: Any) -> Any:
+    type_ = None if bind is None else bind.type
+    # A condition of PostgreSQL's own: see CONDITIONS.
+    own = context.dialect.name == "postgresql" and bind is not None and bind.key in _OWN
+    if isinstance(value, _SIZED) and len(value) == 0 and not own:
+        return None
+    if isinstance(value, datetime) and type_ is None:
+        refuse("a datetime without a type is a DATE, which ends at seconds", context)
+    if isinstance(value, _SIZED):
+        size = len(value.encode(errors="replace") if isinstance(value, str) else value)
+        if size > MAX_TEXT_BIND and not (
+            (context.isinsert or context.isupdate) and _is_large(type_)
+        ):
+            refuse(f"ORA-01461: a value of {size} bytes can only be put into a LOB", context)
+    return value
+
+
+def _is_large(type_: Any) -> bool:
+    inner = type_.impl if isinstance(type_, TypeDecorator) else type_
+    return isinstance(inner, (Text, JSON, LargeBinary))
+
+
+def refuse(message: str, context: Any) -> NoReturn:
+    """Fail as the driver does, so that the library sees an error of the database."""
+    raise context.dialect.loaded_dbapi.DatabaseError(message)
+
+
+# --- On SQLite: widths, spelling and functions ---------------------------------------------------
+
+_COLUMN = re.compile(r"^\t(\"?\w+\"?) (VARCHAR\((\d+)\)|TEXT|BLOB)(?: NOT NULL)?", re.MULTILINE)
+
+
+def _spelled(sql: str) -> str:
+    """Oracle's spelling as SQLite's; tables with the limits that SQLite does not have."""
+    if sql.lstrip().startswith("CREATE TABLE") and sql.split()[2].strip('"') in TABLES:
+        return _COLUMN.sub(_limited, sql)
+    sql = sql.replace(" RETURNING JSON)", ")")
+    return re.sub(
+        r"SELECT listed\.term FROM JSON_TABLE\((\?|:\w+), '\$\[\*\]' COLUMNS "
+        r"\(term VARCHAR2\(4000\) PATH '\$'\)\) listed",
+        r"SELECT listed.value AS term FROM json_each(\1) listed",
+        sql,
+    )
+
+
+def _limited(column: re.Match[str]) -> str:
+    name, _, length = column.groups()
+    conditions = [f"length(CAST({name} AS BLOB)) > 0"]  # what SQL computes may be empty, too
+    if length:
+        conditions += [
+            f"length({name}) <= {length}",
+            f"length(CAST({name} AS BLOB)) <= {MAX_VARCHAR}",
+        ]
+    return f"{column[0]} CHECK ({' AND '.join(conditions)})"
+
+
+def _connected(connection: Any, record: Any) -> None:
+    raw = getattr(connection, "driver_connection", connection)
+    if not isinstance(raw, (sqlite3.Connection, aiosqlite.Connection)):
+        return
+    raw.row_factory = lambda cursor, row: tuple(None if v in ("", b"") else v for v in row)
+    for name, arguments, function in (
+        ("json_mergepatch", 2, _mergepatch),
+        ("json_equal", 2, _equal),
+        ("contains", 2, contains),
+    ):
+        connection.create_function(name, arguments, function)
+
+
+def _mergepatch(target: str | None, patch: str | None) -> str | None:
+    if target is None or patch is None:
+        return None
+    return json.dumps(merged(json.loads(target), json.loads(patch)))
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """RFC 7396, which JSON_MERGEPATCH does."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
+
+
+def _equal(a: str | None, b: str | None) -> bool | None:
+    if a is None or b is None:
+        return None
+    return same(json.loads(a), json.loads(b))
+
+
+def same(a: Any, b: Any) -> bool:
+    """JSON_EQUAL: members in any order, numbers by value, true is not 1."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b)
+
+
+_PHRASE = re.compile(r"\{[^{}\s]+\}(?: \{[^{}\s]+\})*")
+
+
+def contains(text: str | None, query: str) -> int:
+    """CONTAINS of a phrase of quoted words; anything else in a query is an operator."""
+    if _PHRASE.fullmatch(query) is None:
+        raise ValueError(f"DRG-50901: text query parser syntax error: {query!r}")
+    words, phrase = (text or "").lower().split(), query[1:-1].lower().split("} {")
+    starts: Sequence[int] = range(len(words) - len(phrase) + 1)
+    return 100 * any(words[at : at + len(phrase)] == phrase for at in starts)

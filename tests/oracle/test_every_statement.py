@@ -1,0 +1,99 @@
+"""Every statement of the registry through the real dialect into the driver's type checks.
+
+The programs in `test_binds` send most of them; this sends each variant of each, with the smallest
+and the largest values that its columns hold.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import oracledb
+import pytest
+import sqlalchemy as sa
+
+from golden import dialect
+from memalchemy import Database
+from memalchemy.dialects import DIALECTS
+from memalchemy.dialects.oracle import MAX_TEXT_BIND
+from memalchemy.schema import Json, Path, Payload, UtcDateTime, Vector
+from memalchemy.statements import REGISTRY
+from oracle.recording import Recorder
+
+STATEMENTS = {
+    name: statement
+    for family in sorted(REGISTRY)
+    for name, statement in REGISTRY[family].enumerate(DIALECTS["oracle"])
+}
+
+SMALL: dict[type, Any] = {
+    Path: "/",
+    UtcDateTime: datetime(1, 1, 1, tzinfo=UTC),
+    Json: {},
+    Payload: b"-",
+    Vector: [0.5],
+    sa.Text: "",
+    sa.Integer: 0,
+}
+LARGE: dict[type, Any] = {
+    Path: "/" + "\U0001f600" * 127 + "/",
+    UtcDateTime: datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
+    Json: {"k": "\U0001f600" * 8000},
+    Payload: b"x" * 1_000_000,
+    Vector: [0.5] * 4096,
+    sa.Text: "word " * 40_000,
+    sa.Integer: 2**63 - 1,
+}
+UNTYPED: dict[str, tuple[Any, Any]] = {
+    "match_key": ("{}", "x" * MAX_TEXT_BIND),
+    "match_pair": ("{}", "x" * MAX_TEXT_BIND),
+    "terms": ("[]", "x" * MAX_TEXT_BIND),
+    "p_keep": (0, 2**31),
+    "p_limit": (1, 2**31),
+    "p_terms": (0, 32),
+}
+"""Binds that stand where SQLAlchemy knows no column, with their smallest and largest value."""
+_DRIVERS = {
+    str: {
+        oracledb.STRING,
+        oracledb.DB_TYPE_VARCHAR,
+        oracledb.DB_TYPE_NVARCHAR,
+    },
+    int: {oracledb.DB_TYPE_NUMBER, int},  # the driver reads the Python type as NUMBER
+    bytes: {oracledb.DB_TYPE_RAW},
+    datetime: {oracledb.DB_TYPE_TIMESTAMP},
+}
+
+
+def value(bind: sa.BindParameter[Any], large: bool) -> Any:
+    """The smallest or largest value that is ever given to *bind*."""
+    if bind.key in UNTYPED:
+        return UNTYPED[bind.key][large]
+    for kind, found in (LARGE if large else SMALL).items():
+        if isinstance(bind.type, kind):
+            return found
+    assert isinstance(getattr(bind.type, "length", None), int), (
+        f"{bind.key} has no type: give it one, or say in UNTYPED what is bound"
+    )
+    return "\U0001f600" * bind.type.length if large else ""
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+@pytest.mark.parametrize("name", STATEMENTS)
+async def test_a_statement_is_bound_as_the_driver_takes_it(
+    oracle: Database, server: Recorder, name: str, large: bool
+) -> None:
+    statement = STATEMENTS[name]
+    binds = statement.compile(dialect=dialect("oracle")).binds.values()
+    values = {b.key: value(b, large) for b in binds if b.required}
+    async with oracle.transaction() as tx:
+        await tx.execute(statement, values)
+
+    (call,) = server.calls
+    assert call.name in REGISTRY
+    assert {*values} <= {*call.binds}
+    for bind, sent in call.binds.items():
+        assert call.types[bind] in _DRIVERS[type(sent)], f"{bind} goes as {call.types[bind]}"
+        if not isinstance(sent, (str, int)):
+            assert bind in call.asked, f"{bind} is left to the driver to guess"

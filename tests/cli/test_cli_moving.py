@@ -57,9 +57,9 @@ def test_a_backup_of_no_file_makes_none(call: Call, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("url", ["postgresql://me:secret@host/db", "oracle://me:secret@host/db"])
-def test_a_server_is_backed_up_by_its_own_command(url: str, call: Call) -> None:
-    answer = call("backup", "out", "--db", url, "--schema", "memory")
+@pytest.mark.parametrize("server", ["postgresql://me:secret@host/db", "oracle://me:secret@host/db"])
+def test_a_server_is_backed_up_by_its_own_command(server: str, call: Call) -> None:
+    answer = call("backup", "out", "--db", server, "--schema", "memory")
 
     assert answer.code == 4
     assert answer.err.startswith("error [MA-CAPABILITY-MISSING]: ")

@@ -1151,12 +1151,10 @@ SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, t
   threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.tenant = :k_tenant
-AND threads.tenant >= :p_tenant
-AND (threads.tenant > :p_tenant
-  OR threads.tenant = :p_tenant
-  AND (threads.thread_id > :p_thread_id
-    OR threads.thread_id = :p_thread_id
-    AND threads.namespace > :p_namespace))
+AND threads.thread_id >= :p_thread_id
+AND (threads.thread_id > :p_thread_id
+  OR threads.thread_id = :p_thread_id
+  AND threads.namespace > :p_namespace)
 ORDER BY threads.tenant, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1194,30 +1192,25 @@ ORDER BY threads.tenant, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
 -- transfer.statements.list_items(scope=tenant, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items.key,
-  length(store_items.value) AS "size"
+SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = :k_tenant
-AND store_items.tenant >= :p_tenant
-AND (store_items.tenant > :p_tenant
-  OR store_items.tenant = :p_tenant
-  AND (store_items.namespace > :p_namespace
-    OR store_items.namespace = :p_namespace
-    AND store_items.key > :p_key))
+AND store_items.namespace >= :p_namespace
+AND (store_items.namespace > :p_namespace
+  OR store_items.namespace = :p_namespace
+  AND store_items.key > :p_key)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
 -- transfer.statements.list_items(scope=tenant, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items.key,
-  length(store_items.value) AS "size"
+SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
 -- transfer.statements.list_items(scope=all, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items.key,
-  length(store_items.value) AS "size"
+SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.tenant >= :p_tenant
@@ -1230,15 +1223,14 @@ ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
 -- transfer.statements.list_items(scope=all, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items.key,
-  length(store_items.value) AS "size"
+SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant != '~'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
 -- transfer.statements.list_positions(table=checkpoints)
-SELECT checkpoints.seq, 0 AS "size"
+SELECT checkpoints.seq, 0 AS stored
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.thread_id = :k_thread_id
@@ -1248,7 +1240,7 @@ ORDER BY checkpoints.seq
 FETCH FIRST :p_limit ROWS ONLY
 
 -- transfer.statements.list_positions(table=deltas)
-SELECT deltas.seq, length(deltas.payload) AS "size"
+SELECT deltas.seq, length(deltas.payload) AS stored
 FROM deltas
 WHERE deltas.tenant = :k_tenant
 AND deltas.thread_id = :k_thread_id

@@ -2630,14 +2630,9 @@ SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, t
   threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
-AND threads.tenant >= $2::VARCHAR
-AND (threads.tenant > $2::VARCHAR
-  OR threads.tenant = $2::VARCHAR
-  AND (threads.thread_id > $3::VARCHAR
-    OR threads.thread_id = $3::VARCHAR
-    AND threads.namespace > $4::VARCHAR))
+AND (threads.thread_id, threads.namespace) > ($2::VARCHAR, $3::VARCHAR)
 ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT $5
+LIMIT $4
 
 -- transfer.statements.list_heads(scope=tenant, after=False)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
@@ -2654,12 +2649,7 @@ SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, t
   threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.tenant != '~'
-AND threads.tenant >= $1::VARCHAR
-AND (threads.tenant > $1::VARCHAR
-  OR threads.tenant = $1::VARCHAR
-  AND (threads.thread_id > $2::VARCHAR
-    OR threads.thread_id = $2::VARCHAR
-    AND threads.namespace > $3::VARCHAR))
+AND (threads.tenant, threads.thread_id, threads.namespace) > ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR)
 ORDER BY threads.tenant, threads.thread_id, threads.namespace
 LIMIT $4
 
@@ -2673,47 +2663,38 @@ ORDER BY threads.tenant, threads.thread_id, threads.namespace
 LIMIT $1
 
 -- transfer.statements.list_items(scope=tenant, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items.key, length(store_items.value) AS size
+SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
-AND store_items.tenant >= $2::VARCHAR
-AND (store_items.tenant > $2::VARCHAR
-  OR store_items.tenant = $2::VARCHAR
-  AND (store_items.namespace > $3::VARCHAR
-    OR store_items.namespace = $3::VARCHAR
-    AND store_items.key > $4::VARCHAR))
+AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
-LIMIT $5
+LIMIT $4
 
 -- transfer.statements.list_items(scope=tenant, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items.key, length(store_items.value) AS size
+SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $2
 
 -- transfer.statements.list_items(scope=all, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items.key, length(store_items.value) AS size
+SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant != '~'
-AND store_items.tenant >= $1::VARCHAR
-AND (store_items.tenant > $1::VARCHAR
-  OR store_items.tenant = $1::VARCHAR
-  AND (store_items.namespace > $2::VARCHAR
-    OR store_items.namespace = $2::VARCHAR
-    AND store_items.key > $3::VARCHAR))
+AND (store_items.tenant, store_items.namespace, store_items.key) > ($1::VARCHAR, $2::VARCHAR,
+    $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $4
 
 -- transfer.statements.list_items(scope=all, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items.key, length(store_items.value) AS size
+SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant != '~'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $1
 
 -- transfer.statements.list_positions(table=checkpoints)
-SELECT checkpoints.seq, 0 AS size
+SELECT checkpoints.seq, 0 AS stored
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.thread_id = $2::VARCHAR
@@ -2723,7 +2704,7 @@ ORDER BY checkpoints.seq
 LIMIT $5
 
 -- transfer.statements.list_positions(table=deltas)
-SELECT deltas.seq, length(deltas.payload) AS size
+SELECT deltas.seq, length(deltas.payload) AS stored
 FROM deltas
 WHERE deltas.tenant = $1::VARCHAR
 AND deltas.thread_id = $2::VARCHAR

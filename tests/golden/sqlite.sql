@@ -1233,12 +1233,7 @@ SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, t
   threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.tenant = ?
-AND threads.tenant >= ?
-AND (threads.tenant > ?
-  OR threads.tenant = ?
-  AND (threads.thread_id > ?
-    OR threads.thread_id = ?
-    AND threads.namespace > ?))
+AND (threads.thread_id, threads.namespace) > (?, ?)
 ORDER BY threads.tenant, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
@@ -1259,12 +1254,7 @@ SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, t
   threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.tenant != '~'
-AND threads.tenant >= ?
-AND (threads.tenant > ?
-  OR threads.tenant = ?
-  AND (threads.thread_id > ?
-    OR threads.thread_id = ?
-    AND threads.namespace > ?))
+AND (threads.tenant, threads.thread_id, threads.namespace) > (?, ?, ?)
 ORDER BY threads.tenant, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
@@ -1280,23 +1270,16 @@ LIMIT ?
 OFFSET ?
 
 -- transfer.statements.list_items(scope=tenant, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items."key",
-  length(store_items.value) AS size
+SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
-AND store_items.tenant >= ?
-AND (store_items.tenant > ?
-  OR store_items.tenant = ?
-  AND (store_items.namespace > ?
-    OR store_items.namespace = ?
-    AND store_items."key" > ?))
+AND (store_items.namespace, store_items."key") > (?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
 -- transfer.statements.list_items(scope=tenant, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items."key",
-  length(store_items.value) AS size
+SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
@@ -1304,23 +1287,16 @@ LIMIT ?
 OFFSET ?
 
 -- transfer.statements.list_items(scope=all, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items."key",
-  length(store_items.value) AS size
+SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant != '~'
-AND store_items.tenant >= ?
-AND (store_items.tenant > ?
-  OR store_items.tenant = ?
-  AND (store_items.namespace > ?
-    OR store_items.namespace = ?
-    AND store_items."key" > ?))
+AND (store_items.tenant, store_items.namespace, store_items."key") > (?, ?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
 -- transfer.statements.list_items(scope=all, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items."key",
-  length(store_items.value) AS size
+SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant != '~'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
@@ -1328,7 +1304,7 @@ LIMIT ?
 OFFSET ?
 
 -- transfer.statements.list_positions(table=checkpoints)
-SELECT checkpoints.seq, 0 AS size
+SELECT checkpoints.seq, 0 AS stored
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.thread_id = ?
@@ -1339,7 +1315,7 @@ LIMIT ?
 OFFSET ?
 
 -- transfer.statements.list_positions(table=deltas)
-SELECT deltas.seq, length(deltas.payload) AS size
+SELECT deltas.seq, length(deltas.payload) AS stored
 FROM deltas
 WHERE deltas.tenant = ?
 AND deltas.thread_id = ?

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -103,23 +104,24 @@ async def test_a_second_run_changes_nothing_and_a_later_one_brings_what_came_sin
 async def test_a_copied_log_has_an_epoch_of_its_own_in_each_life(
     source: Database, target: Database, urls: list[str]
 ) -> None:
+    text, other = (random.Random(n).randbytes(5000).hex() for n in (1, 2))
     agent, elsewhere = Checkpointer(source), Checkpointer(target)
     for number in range(4):
-        await agent.save({"text": "word " * 50, "n": number}, "thread", f"{number}")
+        await agent.save({"text": text, "n": number}, "thread", f"{number}")
     await copy(source, target)
     # The target's process knows a fifth state that no later copy has.
-    await elsewhere.save({"text": "word " * 50, "n": "here"}, "thread", "here")
+    await elsewhere.save({"text": other, "n": "here"}, "thread", "here")
     async with Database(urls[1], tenant="acme") as another:
         await Checkpointer(another).forget(thread_id="thread")
-    await agent.save({"text": "word " * 50, "n": "there"}, "thread", "there")
+    await agent.save({"text": text, "n": "there"}, "thread", "there")
     await copy(source, target)
 
-    await elsewhere.save({"text": "word " * 50, "n": "after"}, "thread", "after")
+    await elsewhere.save({"text": other + "!", "n": "after"}, "thread", "after")
 
     async with Database(urls[1], tenant="acme") as another:
         fresh = Checkpointer(another)
-        assert await fresh.load("thread") == {"text": "word " * 50, "n": "after"}
-        assert await fresh.load("thread", "there") == {"text": "word " * 50, "n": "there"}
+        assert await fresh.load("thread") == {"text": other + "!", "n": "after"}
+        assert await fresh.load("thread", "there") == {"text": text, "n": "there"}
 
 
 @pytest.mark.parametrize(
@@ -210,11 +212,12 @@ async def test_a_log_is_copied_as_of_one_moment_while_others_save(
     source: Database, target: Database
 ) -> None:
     agent = Checkpointer(source)
+    enough = asyncio.Event()
     saved = 0
 
     async def save() -> None:
         nonlocal saved
-        while True:
+        while not enough.is_set():
             saved += 1
             await agent.save({"m": list(range(saved % 50)), "n": saved}, "busy", f"{saved}")
             if saved % 7 == 0:
@@ -232,8 +235,8 @@ async def test_a_log_is_copied_as_of_one_moment_while_others_save(
                 state = await Checkpointer(target).load("busy", info.checkpoint_id)
                 assert state["n"] == int(info.checkpoint_id)
     finally:
-        saving.cancel()
-        await asyncio.gather(saving, return_exceptions=True)
+        enough.set()
+        await saving
     await copy(source, target)
     assert await everything(target) == await everything(source)
     assert saved > 20

@@ -1092,3 +1092,224 @@ AND deltas.thread_id = best.thread_id
 AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
 ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+
+-- transfer.statements.count_rows(table=threads, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+
+-- transfer.statements.count_rows(table=threads, scope=all)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant != '~'
+
+-- transfer.statements.count_rows(table=store_items, scope=tenant)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+
+-- transfer.statements.count_rows(table=store_items, scope=all)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant != '~'
+
+-- transfer.statements.insert_embedding(native=True)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
+VALUES (:p_tenant, :p_namespace, :p_key, :p_field, :p_model, :p_part, :p_dimensions, :p_change,
+    :p_vector)
+
+-- transfer.statements.insert_row(table=checkpoints)
+INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
+    raw_size, stored_size, occurred_at, created_at)
+VALUES (:p_tenant, :p_thread_id, :p_namespace, :p_checkpoint_id, :p_parent_id, :p_seq, :p_run_id,
+    :p_meta, :p_raw_size, :p_stored_size, :p_occurred_at, :p_created_at)
+
+-- transfer.statements.insert_row(table=deltas)
+INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
+    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+    stored_at, payload)
+VALUES (:p_tenant, :p_thread_id, :p_namespace, :p_seq, :p_kind, :p_entry_key, :p_parent_seq,
+    :p_base_seq, :p_depth, :p_since_bytes, :p_raw_size, :p_codec, :p_checksum, :p_label, :p_sort_key,
+    :p_status, :p_search_text, :p_occurred_at, :p_stored_at, :p_payload)
+
+-- transfer.statements.insert_row(table=threads)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, previous_id,
+    meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
+VALUES (:p_tenant, :p_thread_id, :p_namespace, :p_next_seq, :p_version, :p_epoch, :p_head_id,
+    :p_previous_id, :p_meta, :p_forked_thread, :p_forked_seq, :p_created_at, :p_updated_at,
+    :p_expires_at, :p_deleted_at)
+
+-- transfer.statements.insert_row(table=store_items)
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
+    created_at, updated_at, expires_at, value)
+VALUES (:p_tenant, :p_namespace, :p_key, :p_meta, :p_version, :p_codec, :p_checksum,
+    :p_search_text, :p_created_at, :p_updated_at, :p_expires_at, :p_value)
+
+-- transfer.statements.list_heads(scope=tenant, after=True)
+SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
+  threads.epoch, threads.head_id, threads.previous_id, threads.meta, threads.forked_thread,
+  threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id >= :p_thread_id
+AND (threads.thread_id > :p_thread_id
+  OR threads.thread_id = :p_thread_id
+  AND threads.namespace > :p_namespace)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- transfer.statements.list_heads(scope=tenant, after=False)
+SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
+  threads.epoch, threads.head_id, threads.previous_id, threads.meta, threads.forked_thread,
+  threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- transfer.statements.list_heads(scope=all, after=True)
+SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
+  threads.epoch, threads.head_id, threads.previous_id, threads.meta, threads.forked_thread,
+  threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
+FROM threads
+WHERE threads.tenant != '~'
+AND threads.tenant >= :p_tenant
+AND (threads.tenant > :p_tenant
+  OR threads.tenant = :p_tenant
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- transfer.statements.list_heads(scope=all, after=False)
+SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
+  threads.epoch, threads.head_id, threads.previous_id, threads.meta, threads.forked_thread,
+  threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
+FROM threads
+WHERE threads.tenant != '~'
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- transfer.statements.list_items(scope=tenant, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :p_namespace
+AND (store_items.namespace > :p_namespace
+  OR store_items.namespace = :p_namespace
+  AND store_items.key > :p_key)
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- transfer.statements.list_items(scope=tenant, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- transfer.statements.list_items(scope=all, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.tenant >= :p_tenant
+AND (store_items.tenant > :p_tenant
+  OR store_items.tenant = :p_tenant
+  AND (store_items.namespace > :p_namespace
+    OR store_items.namespace = :p_namespace
+    AND store_items.key > :p_key))
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- transfer.statements.list_items(scope=all, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant != '~'
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- transfer.statements.list_positions(table=checkpoints)
+SELECT checkpoints.seq, 0 AS stored
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.seq > :p_after
+ORDER BY checkpoints.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- transfer.statements.list_positions(table=deltas)
+SELECT deltas.seq, length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.seq > :p_after
+ORDER BY deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- transfer.statements.read_embeddings(native=True)
+SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
+  embeddings.part, embeddings.dimensions, embeddings.change, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.key = :k_key
+ORDER BY embeddings.field, embeddings.model, embeddings.part
+
+-- transfer.statements.read_item()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
+  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
+  store_items.created_at, store_items.updated_at, store_items.expires_at, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+
+-- transfer.statements.read_log_head()
+SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
+  threads.epoch, threads.head_id, threads.previous_id, threads.meta, threads.forked_thread,
+  threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+
+-- transfer.statements.read_rows(table=checkpoints)
+SELECT checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.seq, checkpoints.run_id, checkpoints.meta,
+  checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at, checkpoints.created_at
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.seq > :p_after
+AND checkpoints.seq <= :p_until
+ORDER BY checkpoints.seq
+
+-- transfer.statements.read_rows(table=deltas)
+SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.kind,
+  deltas.entry_key, deltas.parent_seq, deltas.base_seq, deltas.depth, deltas.since_bytes,
+  deltas.raw_size, deltas.codec, deltas.checksum, deltas.label, deltas.sort_key, deltas.status,
+  deltas.search_text, deltas.occurred_at, deltas.stored_at, deltas.payload
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.seq > :p_after
+AND deltas.seq <= :p_until
+ORDER BY deltas.seq
+
+-- transfer.statements.remove_embeddings()
+DELETE FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.key = :k_key
+
+-- transfer.statements.remove_item()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND store_items.version = :p_version

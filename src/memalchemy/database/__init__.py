@@ -7,6 +7,8 @@ written twice.
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from copy import copy
@@ -225,6 +227,43 @@ class Database:
         """
         self._refuse_if_read_only()
         return self._core.transaction()
+
+    def snapshot(self) -> Any:
+        """``async with db.snapshot() as then``: reads that all see one moment, the first one's.
+
+        *then* is an `AsyncConnection`; pass it as ``connection=then``, to reads only. Writers go on
+        meanwhile, and what they write is not seen; on a database in memory they wait.
+        """
+        return self._core.snapshot()
+
+    async def backup(
+        self,
+        file: str | os.PathLike[str],
+        *,
+        force: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> int:
+        """Write a copy of a whole SQLite database, all tenants, into *file*; its size in bytes.
+
+        The copy is the database as of the moment of the call, while any process goes on writing. It
+        is checked, it is on disk when this returns, and it appears under its name only when it is
+        complete: a failed or killed backup leaves what was there before. The schema is not looked
+        at, so this also goes before an upgrade. *progress* is called with the pages that are done
+        and those there are, in the event loop.
+
+        Raises:
+            Conflict: *file* is there, and not *force*; or it is open in another program.
+            CapabilityMissing: not SQLite; the message is the command to run instead.
+            Corrupt: the copy does not pass SQLite's own check; it was removed.
+            OSError: *file* cannot be written.
+        """
+        loop = asyncio.get_running_loop()
+
+        def tell(done: int, pages: int) -> None:
+            if progress is not None:
+                loop.call_soon_threadsafe(progress, done, pages)
+
+        return await self._core.back_up(os.fspath(file), tell, force=force)
 
     async def read(
         self,

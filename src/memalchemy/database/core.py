@@ -17,12 +17,14 @@ from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
 from memalchemy import migrate
+from memalchemy.database import backup
+from memalchemy.database.backup import Progress
 from memalchemy.database.embedded import Embedded
 from memalchemy.database.running import Lost, RolledBack, drive, translating, translator
 from memalchemy.database.served import Served
 from memalchemy.database.url import display, parse
 from memalchemy.dialects import DIALECTS, dialect_of
-from memalchemy.errors import DatabaseUnreachable, SchemaOutdated
+from memalchemy.errors import CapabilityMissing, DatabaseUnreachable, SchemaOutdated
 from memalchemy.events import Event, publish
 from memalchemy.statements import Program
 
@@ -78,10 +80,12 @@ class Core:
         target = None if isinstance(url, AsyncEngine) else parse(url)
         if target is not None:
             self.dialect, self.display = DIALECTS[target.dialect], target.display
+            self.url = target.url
         else:
             assert isinstance(url, AsyncEngine)
             self.dialect = dialect_of(url)
             self.display = display(url.url)
+            self.url = url.url
         self.translate = translator(self.dialect, self.display)
         self.schema = schema
         if schema is not None and self.dialect.single_writer:
@@ -208,6 +212,33 @@ class Core:
                 f"{error}; the transaction may or may not have been committed",
                 maybe_applied=True,
             ) from error.__cause__
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[AsyncConnection]:
+        await self.ready()
+        with translating(self.translate):
+            if self._embedded is not None:
+                async with self._embedded.snapshot() as connection:
+                    yield connection
+                return
+            isolation = self.dialect.snapshot_isolation
+            assert self._served is not None
+            assert isolation is not None
+            async with self._served.snapshot(isolation) as connection:
+                yield connection
+
+    async def back_up(self, file: str, progress: Progress, *, force: bool) -> int:
+        self._after_fork()
+        if self._embedded is None:
+            command = self.dialect.backup_command(
+                self.url, file, self.schema, sorted((*migrate.TABLES, migrate.VERSION_TABLE))
+            )
+            raise CapabilityMissing(
+                f"a {self.dialect} server is backed up by its own tool; nothing was written. "
+                f"Run: {command}"
+            )
+        with translating(self.translate), backup.complete_or_absent(file, force=force) as part:
+            return await self._embedded.back_up(part, progress)
 
     async def close(self, *, off_loop: bool = True) -> None:
         """Close; if not *off_loop*, without a thread, which a process that ends cannot start."""

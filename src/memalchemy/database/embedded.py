@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import sqlite3
 import threading
 import time
@@ -21,9 +22,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool, StaticPool
 
 from memalchemy import migrate
+from memalchemy.database.backup import Progress, back_up
 from memalchemy.database.writer import Lease, Writer
 from memalchemy.dialects.sqlite import prepare
-from memalchemy.errors import MemalchemyError, SchemaOutdated
+from memalchemy.errors import DatabaseUnreachable, MemalchemyError, SchemaOutdated
 
 T = TypeVar("T")
 
@@ -179,6 +181,37 @@ class Embedded:
         finally:
             lease.give_back()
 
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[AsyncConnection]:
+        """A connection whose reads all see one moment; writers go on, except in memory."""
+        if self._path is None:
+            async with self.transaction() as connection:
+                yield connection
+            return
+        async with self._borrowable(read_only=True) as connection:
+            yield connection
+
+    async def back_up(self, file: Path, progress: Progress) -> int:
+        """Copy the database into the new *file* as of one moment; see `database.backup`."""
+        if self._path is not None:
+            if not os.path.exists(self._path):  # noqa: ASYNC240 - one look
+                raise DatabaseUnreachable(f"there is no file {self._path} to back up")
+            source = await asyncio.to_thread(self._open_file, read_only=True)
+            try:
+                return await asyncio.to_thread(back_up, source, file, progress)
+            finally:
+                source.close()
+        self._refuse_if_borrowed()
+        lease = self.writer.lease()
+        try:
+            await asyncio.wrap_future(lease.granted)
+            memory = self._memory
+            if memory is None:
+                raise DatabaseUnreachable("the database in memory has not been opened yet")
+            return await asyncio.to_thread(back_up, memory, file, progress)
+        finally:
+            lease.give_back()
+
     def close(self) -> None:
         """Finish queued writes and close every connection."""
         self._refuse_if_borrowed()
@@ -275,11 +308,13 @@ class Embedded:
         return job(connection)
 
     @asynccontextmanager
-    async def _borrowable(self) -> AsyncIterator[AsyncConnection]:
+    async def _borrowable(self, *, read_only: bool = False) -> AsyncIterator[AsyncConnection]:
         memory = self._memory
 
         def open_() -> sqlite3.Connection:
-            return self._open_file(factory=_Lent) if memory is None else memory
+            if memory is not None:
+                return memory
+            return self._open_file(read_only=read_only, factory=_Lent)
 
         async def create(*args: Any, **kw: Any) -> aiosqlite.Connection:
             return await aiosqlite.Connection(open_, iter_chunk_size=64)
@@ -287,12 +322,16 @@ class Embedded:
         engine = create_async_engine(
             "sqlite+aiosqlite://", poolclass=NullPool, async_creator=create, hide_parameters=True
         )
-        event.listen(engine.sync_engine, "begin", _begin_immediate)
+        event.listen(engine.sync_engine, "begin", _begin if read_only else _begin_immediate)
         try:
             async with engine.connect() as connection, connection.begin():
                 yield connection
         finally:
             await engine.dispose()
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
 
 
 def _begin_immediate(connection: Connection) -> None:

@@ -114,6 +114,14 @@ class Served:
         async with self._connect(autocommit=False) as connection, connection.begin():
             yield connection
 
+    @asynccontextmanager
+    async def snapshot(self, isolation: str) -> AsyncIterator[AsyncConnection]:
+        """A connection whose reads all see the moment of the first."""
+        async with self._connect(autocommit=False) as connection:
+            await connection.execution_options(isolation_level=isolation)
+            async with connection.begin():
+                yield connection
+
     async def close(self) -> None:
         """Dispose of the running loop's engine and forget those of loops that ended."""
         if self._theirs is not None:

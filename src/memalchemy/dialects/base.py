@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -20,8 +21,12 @@ from sqlalchemy import (
     Insert,
     Select,
     Table,
+    bindparam,
     select,
 )
+from sqlalchemy.engine import URL
+
+from memalchemy.schema import Vector
 
 
 class Failure(enum.Enum):
@@ -61,6 +66,12 @@ class Dialect:
     server_version: ClassVar[str]
     """The query for the server's version."""
     utc_now: ClassVar[str] = "CURRENT_TIMESTAMP"
+    compares_tuples: ClassVar[bool] = True
+    """``(a, b) > (x, y)`` is a condition, and an index answers it."""
+    snapshot_isolation: ClassVar[str | None] = None
+    """The isolation level in which all reads of a transaction see one moment."""
+    vectors_may_be_bytes: ClassVar[bool] = False
+    """Where the native type is not installed, vectors are stored as bytes."""
     byte_literal: ClassVar[str]
     """One byte, ``-``, as SQL: Oracle reads an empty value as NULL."""
 
@@ -129,6 +140,26 @@ class Dialect:
 
     def adopt_vector_type(self, connection: Connection, schema: str | None) -> None:
         """Convert a vector column that was made as bytes, now that there is a native type."""
+
+    def vector_storage(self) -> Executable | None:
+        """The query for the type of the vector column of ``:p_schema``, where there are two."""
+        return None
+
+    def vector_in(self, name: str, native: bool) -> ColumnElement[Any]:
+        """A bind for a vector; its value is made by `vector_parameter`."""
+        return bindparam(name, type_=Vector())
+
+    def vector_parameter(self, vector: bytes, native: bool) -> Any:
+        """A vector of float32 as `vector_in` binds it."""
+        return np.frombuffer(vector, "<f4")
+
+    def vector_out(self, vector: ColumnElement[Any], native: bool) -> ColumnElement[Any]:
+        """A vector as something that the driver can read: bytes, text or a list of numbers."""
+        return vector
+
+    def backup_command(self, url: URL, file: str, schema: str | None, tables: Sequence[str]) -> str:
+        """The command of the database's own that backs memalchemy's *tables* up into *file*."""
+        raise NotImplementedError
 
     def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
         """The statements that give *role* all that an application needs, and no DDL."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from pathlib import PurePath
 from typing import Any, ClassVar
 
 import orjson
@@ -30,6 +32,7 @@ from sqlalchemy import (
     select,
     text,
 )
+from sqlalchemy.engine import URL
 
 from memalchemy.dialects.base import Dialect, Failure, original
 from memalchemy.errors import CapabilityMissing, TooLarge
@@ -95,6 +98,8 @@ class Oracle(Dialect):
     transactional_ddl: ClassVar[bool] = False
     searches_uncommitted: ClassVar[bool] = False  # Oracle Text is brought up to date ON COMMIT
     server_version: ClassVar[str] = "SELECT version_full FROM product_component_version"
+    compares_tuples: ClassVar[bool] = False
+    snapshot_isolation: ClassVar[str | None] = "SERIALIZABLE"
     utc_now: ClassVar[str] = "SYS_EXTRACT_UTC(SYSTIMESTAMP)"
     byte_literal: ClassVar[str] = "HEXTORAW('2D')"
 
@@ -194,6 +199,21 @@ class Oracle(Dialect):
         if isinstance(cause, (OSError, TimeoutError)):
             return Failure.UNREACHABLE, code
         return Failure.OTHER, code
+
+    def backup_command(self, url: URL, file: str, schema: str | None, tables: Sequence[str]) -> str:
+        service = url.query.get("service_name") or url.database or ""
+        port = f":{url.port}" if url.port else ""
+        prefix = f"{schema}." if schema else ""
+        return shlex.join(
+            [
+                "expdp",
+                f"{url.username or ''}@//{url.host or 'localhost'}{port}/{service}",
+                "directory=DATA_PUMP_DIR",
+                f"dumpfile={PurePath(file).name}",
+                f"tables={','.join(f'{prefix}{table}'.upper() for table in tables)}",
+                "flashback_time=systimestamp",
+            ]
+        )
 
     def migration_lock(self, connection: Connection, schema: str | None) -> None:
         # DDL commits, so a row lock would be gone after the first statement; this one is the

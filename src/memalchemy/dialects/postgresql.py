@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar
@@ -13,6 +14,7 @@ from sqlalchemy import (
     ColumnClause,
     ColumnElement,
     Connection,
+    Executable,
     FromClause,
     Insert,
     LargeBinary,
@@ -27,9 +29,11 @@ from sqlalchemy import (
     select,
     table,
     text,
+    type_coerce,
     update,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert  # noqa: TID251
+from sqlalchemy.engine import URL
 
 from memalchemy.dialects.base import Dialect, Failure, original, quoted
 from memalchemy.schema import DeltaRow, PgVector
@@ -63,6 +67,8 @@ _BY_STATE = {
 
 class PostgreSQL(Dialect):
     name: ClassVar[str] = "postgresql"
+    snapshot_isolation: ClassVar[str | None] = "REPEATABLE READ"
+    vectors_may_be_bytes: ClassVar[bool] = True
     single_statement_save: ClassVar[bool] = True
     vector_type_commands: ClassVar[tuple[str, ...]] = ("CREATE EXTENSION IF NOT EXISTS vector",)
     server_version: ClassVar[str] = "SHOW server_version"
@@ -210,6 +216,37 @@ class PostgreSQL(Dialect):
             "RENAME COLUMN native TO vector",
         ):
             connection.exec_driver_sql(f"ALTER TABLE {name} {change}")
+
+    def vector_storage(self) -> Executable:
+        return text(
+            "SELECT data_type FROM information_schema.columns WHERE table_name = 'embeddings' "
+            "AND column_name = 'vector' AND table_schema = coalesce(:p_schema, current_schema())"
+        ).bindparams(bindparam("p_schema", type_=Text))
+
+    def vector_in(self, name: str, native: bool) -> ColumnElement[Any]:
+        if native:
+            return cast(bindparam(name, type_=Text), PgVector)
+        return bindparam(name, type_=LargeBinary)
+
+    def vector_parameter(self, vector: bytes, native: bool) -> Any:
+        return str(np.frombuffer(vector, "<f4").tolist()) if native else vector
+
+    def vector_out(self, vector: ColumnElement[Any], native: bool) -> ColumnElement[Any]:
+        # As text: a driver knows the native type only once it has been introduced to it.
+        return cast(vector, Text) if native else type_coerce(vector, LargeBinary)
+
+    def backup_command(self, url: URL, file: str, schema: str | None, tables: Sequence[str]) -> str:
+        query = {name: str(value) for name, value in url.query.items()}
+        given = {
+            "host": url.host or query.get("host"),
+            "port": url.port or query.get("port"),
+            "username": url.username,
+            "dbname": url.database,
+        }
+        options = [f"--{name}={value}" for name, value in given.items() if value]
+        prefix = f"{quoted(schema)}." if schema else ""
+        chosen = [f"--table={prefix}{table}" for table in tables]
+        return shlex.join(["pg_dump", "--format=custom", f"--file={file}", *options, *chosen])
 
     def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
         usage = [f"GRANT USAGE ON SCHEMA {quoted(schema or 'public')} TO {quoted(role)};"]

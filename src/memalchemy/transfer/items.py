@@ -1,0 +1,106 @@
+"""Items of a copy, each with its vectors: what the target has of one, and bringing it there."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from memalchemy.database import Database
+from memalchemy.statements import Program
+from memalchemy.transfer.rows import Values, float32, same_row, same_rows
+from memalchemy.transfer.sides import Sides, Verdict, meanwhile, not_as_written
+from memalchemy.transfer.statements import (
+    ITEM_KEY,
+    insert_embedding,
+    read_embeddings,
+    read_item,
+    remove_embeddings,
+    remove_item,
+    vector_storage,
+)
+
+Found = tuple[list[Values], list[Values]]
+"""An item, or none, and its vectors as bytes."""
+
+
+class Items:
+    """The items of both sides."""
+
+    def __init__(self, sides: Sides) -> None:
+        self.sides = sides
+        self.source = sides.source
+        self.target = sides.target
+        self._native: dict[Database, bool] = {}
+
+    async def prepare(self) -> None:
+        """Ask both sides how they store vectors."""
+        for db in (self.source, self.target):
+            self._native[db] = await db.read(partial(_has_native_vectors, db))
+
+    async def find(self, db: Database, key: Values, on: AsyncConnection | None) -> Found:
+        binds = {f"k_{name}": key[name] for name in ITEM_KEY}
+        items = await self.sides.ask(db, read_item(db.dialect), binds, on)
+        vectors = read_embeddings(db.dialect, native=self._native[db])
+        found = await self.sides.ask(db, vectors, binds, on) if items else []
+        return items, [dict(row) | {"vector": float32(row["vector"])} for row in found]
+
+    async def judge(
+        self, key: Values, then: AsyncConnection, now: AsyncConnection | None
+    ) -> Verdict:
+        """What the target has of an item."""
+        return _judge(
+            await self.find(self.source, key, then), await self.find(self.target, key, now)
+        )
+
+    async def copy(self, key: Values, then: AsyncConnection, now: AsyncConnection) -> None:
+        """Bring one item and its vectors to the target, or see that they are there."""
+        items, vectors = ours = await self.find(self.source, key, then)
+        theirs = await self.find(self.target, key, now)
+        verdict = _judge(ours, theirs)
+        if verdict is Verdict.OTHER:
+            raise meanwhile(key)
+        if verdict is Verdict.SAME:
+            self.sides.tell(unchanged=1)
+            return
+        d, binds = self.target.dialect, {f"k_{name}": key[name] for name in ITEM_KEY}
+        if verdict is Verdict.OUTDATED:
+            seen = binds | {"p_version": theirs[0][0]["version"]}
+            gone = await self.sides.write(remove_item(d), seen, now)
+            if gone != 1:
+                raise meanwhile(key)
+        if verdict is Verdict.VECTORS:
+            await self.sides.write(remove_embeddings(d), binds, now)
+        else:
+            await self.sides.put("store_items", items, now)
+        await self._put_vectors(vectors, now)
+        back = await self.find(self.target, key, now)
+        if not all(same_rows(a, b) for a, b in zip(ours, back, strict=True)):
+            raise not_as_written("store_items", key)
+        written = len(items[0]["value"]) + sum(len(row["vector"]) for row in vectors)
+        self.sides.tell(**{"new" if verdict is Verdict.NEW else "updated": 1}, bytes=written)
+
+    async def _put_vectors(self, rows: list[Values], now: AsyncConnection) -> None:
+        native = self._native[self.target]
+        d = self.target.dialect
+        made = [dict(r) | {"vector": d.vector_parameter(r["vector"], native)} for r in rows]
+        await self.sides.insert(insert_embedding(d, native=native), made, now)
+
+
+def _judge(ours: Found, theirs: Found) -> Verdict:
+    (item,), vectors = ours
+    if not theirs[0]:
+        return Verdict.NEW
+    there = theirs[0][0]
+    if same_row(item, there):
+        return Verdict.SAME if same_rows(vectors, theirs[1]) else Verdict.VECTORS
+    same_life = item["created_at"] == there["created_at"]
+    later = item["version"] > there["version"] and item["updated_at"] >= there["updated_at"]
+    return Verdict.OUTDATED if same_life and later else Verdict.OTHER
+
+
+def _has_native_vectors(db: Database) -> Program[bool]:
+    if db.dialect.vector_storage() is None:
+        return True
+    rows = yield vector_storage(db.dialect), {"p_schema": db.schema}
+    return not rows or rows[0][0] != "bytea"

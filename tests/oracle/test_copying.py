@@ -1,0 +1,88 @@
+"""A copy to and from Oracle: what is sent, and as which of the driver's types."""
+
+from __future__ import annotations
+
+import array
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import insert
+
+from memalchemy import Checkpointer, Corrupt, Database
+from memalchemy.schema import EmbeddingRow, StoreItemRow
+from memalchemy.transfer import copy
+from oracle.recording import Answer, Recorder
+
+NOW = datetime(2030, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+
+
+def rows(server: Recorder, *names: str) -> list[dict[str, Any]]:
+    """What was inserted, in the order of *names*."""
+    calls = [c for c in server.calls if c.name == "transfer.statements.insert_row"]
+    return [
+        {bind.removeprefix("p_"): value for bind, value in c.binds.items()}
+        for name in names
+        for c in calls
+        if f"INTO {name} " in c.sql
+    ]
+
+
+async def test_a_log_goes_to_oracle_and_is_not_committed_if_it_does_not_come_back(
+    oracle: Database, server: Recorder, tmp_path: Path
+) -> None:
+    async with Database(f"sqlite:///{tmp_path}/a.db", tenant="acme") as source:
+        await Checkpointer(source).save({"text": "hello"}, "", "", {"a": 1})
+        server.answer("transfer.statements.read_log_head", Answer(), Answer())
+
+        with pytest.raises(Corrupt, match="threads"):
+            await copy(source, oracle)
+
+    assert "transfer.statements.insert_row" in server.log
+    assert server.log[-1] == "rollback"
+    assert "commit" not in server.log[server.log.index("transfer.statements.insert_row") :]
+    (head,) = rows(server, "threads")
+    assert head["thread_id"] == "\x1ae"
+    assert head["created_at"].tzinfo is None
+
+
+async def test_an_item_goes_to_oracle_with_its_vectors_as_float32(
+    oracle: Database, server: Recorder, tmp_path: Path
+) -> None:
+    key = {"tenant": "acme", "namespace": "/", "key": ""}
+    item = key | {
+        "meta": {}, "version": 1, "codec": "raw", "checksum": 1, "created_at": NOW,
+        "updated_at": NOW, "value": b"v" * 40_000,
+    }  # fmt: skip
+    vector = key | {
+        "field": "", "model": "m", "part": 0, "dimensions": 2, "change": 1, "vector": [0.5, 2.0]
+    }  # fmt: skip
+    async with Database(f"sqlite:///{tmp_path}/a.db", tenant="acme") as source:
+        await source.migrate()
+        await source.run_sync(lambda c: c.execute(insert(StoreItemRow).values(item)))
+        await source.run_sync(lambda c: c.execute(insert(EmbeddingRow).values(vector)))
+
+        with pytest.raises(Corrupt, match="store_items"):
+            await copy(source, oracle)
+
+    (stored,) = rows(server, "store_items")
+    assert stored["value"] == b"v" * 40_000
+    assert stored["updated_at"] == NOW.replace(tzinfo=None)
+    sent = server.last("transfer.statements.insert_embedding").binds
+    assert sent["p_vector"] == array.array("f", [0.5, 2.0])
+    assert sent["p_field"] == "\x1ae"
+
+
+async def test_a_copy_from_oracle_reads_each_page_in_one_serializable_transaction(
+    oracle: Database, server: Recorder, tmp_path: Path
+) -> None:
+    async with Database(f"sqlite:///{tmp_path}/a.db", tenant="acme") as target:
+        server.answer("transfer.statements.count_rows", *[Answer([{"n": 0}])] * 2)
+
+        report = await copy(oracle, target)
+
+    assert report.done == 0
+    isolated = [line for line in server.log if "ISOLATION_LEVEL" in line.upper()]
+    assert any("SERIALIZABLE" in line for line in isolated)
+    assert server.sent().count("transfer.statements.list_heads") == 2

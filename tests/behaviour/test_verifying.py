@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import time
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
 from memalchemy import Checkpointer, Database, Retention
-from memalchemy.verify import Finding, Report, verify
+from memalchemy.verify import CODES, Finding, Report, verify
 
 LENGTH = 24
 TOOLS = random.Random(1).randbytes(20_000).hex()
@@ -295,9 +297,7 @@ async def test_a_name_that_is_used_again_makes_a_cycle_that_is_no_damage(
 
 
 async def test_sizes_that_do_not_agree_are_found(alone: Database, thread: Checkpointer) -> None:
-    await damage(
-        alone, "UPDATE checkpoints SET stored_size = 1 WHERE thread_id = 't' AND seq = 4"
-    )
+    await damage(alone, "UPDATE checkpoints SET stored_size = 1 WHERE thread_id = 't' AND seq = 4")
     await damage(alone, "UPDATE deltas SET raw_size = 2 WHERE thread_id = 't' AND seq = 5")
 
     found = of(await verify(alone))
@@ -434,3 +434,9 @@ async def test_savers_and_deleters_meanwhile_make_no_finding(
 
     assert verified > 50
     assert (await verify(db)).ok
+
+
+def test_the_documentation_has_every_code_and_no_other() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "verify.md").read_text()
+
+    assert re.findall(r"^\| `([a-z-]+)` \|", page, re.M) == list(CODES)

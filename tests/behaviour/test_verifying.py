@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import text
 
 from memalchemy import Checkpointer, Database, Retention
+from memalchemy.checkpoints.saving import Saver
 from memalchemy.verify import CODES, Finding, Report, verify
 
 LENGTH = 24
@@ -434,6 +435,23 @@ async def test_savers_and_deleters_meanwhile_make_no_finding(
 
     assert verified > 50
     assert (await verify(db)).ok
+
+
+async def test_a_rewrite_before_the_sweep_of_a_save_is_not_taken_for_the_sweeps_own_epoch(
+    alone: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = Checkpointer(alone, retention=Retention(keep_last=50), max_chain_depth=1)
+    sweep = Saver._sweep
+
+    async def late(self: Saver, *arguments: Any) -> None:
+        await Checkpointer(alone).rewrite("t")  # the newest snapshot becomes a delta
+        await sweep(self, *arguments)
+
+    monkeypatch.setattr(Saver, "_sweep", late)
+    for state in states(4):
+        await agent.save(state, "t")
+
+    assert (await verify(alone)).findings == ()
 
 
 def test_the_documentation_has_every_code_and_no_other() -> None:

@@ -395,7 +395,9 @@ async def test_savers_and_deleters_meanwhile_make_no_finding(
         while time.monotonic() < end:
             messages = [*messages[-20:], {"content": f"step {draw.random()}"}]
             name = f"n{draw.randrange(30)}" if draw.random() < 0.3 else None
-            await agent.save({"messages": messages}, draw.choice(threads), name, {"seed": seed})
+            await agent.save(
+                {"messages": messages}, draw.choice(threads), name, {"at": draw.random()}
+            )
 
     async def delete(agent: Checkpointer, seed: int) -> None:
         draw = random.Random(seed)
@@ -425,13 +427,15 @@ async def test_savers_and_deleters_meanwhile_make_no_finding(
 
     async with reopen() as one, reopen() as two:
         frugal = Checkpointer(one, retention=Retention(keep_last=15), max_chain_depth=8)
-        await asyncio.gather(
-            save(Checkpointer(db), 1),
-            save(frugal, 2),
-            save(Checkpointer(two), 3),
-            delete(Checkpointer(one), 4),
-            look(two),
-        )
+        async with asyncio.TaskGroup() as together:
+            for work in (
+                save(Checkpointer(db), 1),
+                save(frugal, 2),
+                save(Checkpointer(two), 3),
+                delete(Checkpointer(one), 4),
+                look(two),
+            ):
+                together.create_task(work)
 
     assert verified > 50
     assert (await verify(db)).ok

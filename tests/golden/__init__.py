@@ -17,7 +17,8 @@ from sqlalchemy.engine import make_url
 import memalchemy.checkpoints
 import memalchemy.log
 import memalchemy.search
-import memalchemy.transfer  # noqa: F401 (the statements register when imported)
+import memalchemy.transfer
+import memalchemy.verify  # noqa: F401 (the statements register when imported)
 from memalchemy.dialects import DIALECTS
 from memalchemy.statements import REGISTRY
 

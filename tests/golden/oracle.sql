@@ -1313,3 +1313,224 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 AND store_items.version = :p_version
+
+-- verify.queries.count_positions(scope=tenant)
+SELECT coalesce(sum(threads.next_seq - :next_seq_1), :coalesce_1) AS positions
+FROM threads
+WHERE threads.tenant = :k_tenant
+
+-- verify.queries.count_positions(scope=thread)
+SELECT coalesce(sum(threads.next_seq - :next_seq_1), :coalesce_1) AS positions
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+
+-- verify.queries.list_dangling()
+SELECT checkpoints.checkpoint_id, checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.seq >= :p_low
+AND checkpoints.seq <= :p_high
+AND NOT (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = checkpoints.tenant
+    AND deltas.thread_id = checkpoints.thread_id
+    AND deltas.namespace = checkpoints.namespace
+    AND deltas.seq = checkpoints.seq
+    AND deltas.kind IN ('snapshot', 'delta')))
+ORDER BY checkpoints.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- verify.queries.list_logs(scope=tenant, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id >= :p_thread_id
+AND (threads.thread_id > :p_thread_id
+  OR threads.thread_id = :p_thread_id
+  AND threads.namespace > :p_namespace)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- verify.queries.list_logs(scope=tenant, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq
+FROM threads
+WHERE threads.tenant = :k_tenant
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- verify.queries.list_logs(scope=thread, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.thread_id >= :p_thread_id
+AND (threads.thread_id > :p_thread_id
+  OR threads.thread_id = :p_thread_id
+  AND threads.namespace > :p_namespace)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- verify.queries.list_logs(scope=thread, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- verify.queries.list_orphans(table=checkpoints)
+SELECT checkpoints.thread_id, checkpoints.namespace, count(*) AS orphans
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND NOT (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace))
+GROUP BY checkpoints.thread_id, checkpoints.namespace
+ORDER BY checkpoints.thread_id, checkpoints.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- verify.queries.list_orphans(table=deltas)
+SELECT deltas.thread_id, deltas.namespace, count(*) AS orphans
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND NOT (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace))
+GROUP BY deltas.thread_id, deltas.namespace
+ORDER BY deltas.thread_id, deltas.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- verify.queries.list_positions()
+SELECT deltas.seq, deltas.raw_size, checkpoints.stored_size
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.tenant = deltas.tenant
+AND checkpoints.thread_id = deltas.thread_id
+AND checkpoints.namespace = deltas.namespace
+AND checkpoints.seq = deltas.seq
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.seq > :p_after
+ORDER BY deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- verify.queries.list_tenants(after=True)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+WHERE threads.tenant > :k_tenant
+
+-- verify.queries.list_tenants(after=False)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+
+-- verify.queries.read_chain_at()
+WITH chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
+  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM deltas
+  WHERE deltas.tenant = :k_tenant
+  AND deltas.thread_id = :k_thread_id
+  AND deltas.namespace = :k_namespace
+  AND deltas.seq = :p_seq
+  UNION ALL
+  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
+    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.tenant = :k_tenant
+  AND base.thread_id = :k_thread_id
+  AND base.namespace = :k_namespace)
+SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
+  chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- verify.queries.read_lineage()
+SELECT checkpoints.seq, parent.seq AS parent_at
+FROM checkpoints LEFT OUTER
+JOIN checkpoints parent ON parent.tenant = checkpoints.tenant
+AND parent.thread_id = checkpoints.thread_id
+AND parent.namespace = checkpoints.namespace
+AND parent.checkpoint_id = checkpoints.parent_id
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+ORDER BY checkpoints.seq
+
+-- verify.queries.read_log()
+SELECT threads.next_seq, threads.head_id, threads.deleted_at, 1 AS meta_readable, (
+  SELECT max(deltas.seq) AS max_1
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace) AS last_row, (
+  SELECT max(checkpoints.seq) AS max_2
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS last_name, (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace
+  AND checkpoints.seq = (
+    SELECT max(later.seq) AS max_3
+    FROM checkpoints later
+    WHERE later.tenant = checkpoints.tenant
+    AND later.thread_id = checkpoints.thread_id
+    AND later.namespace = checkpoints.namespace)) AS newest_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+
+-- verify.queries.read_name_at()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.seq = :p_seq
+
+-- verify.queries.read_rows()
+SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size,
+  deltas.codec, deltas.checksum, checkpoints.checkpoint_id, checkpoints.raw_size AS named_raw_size,
+  checkpoints.stored_size AS named_stored_size, 1 AS meta_readable, base.kind AS base_kind,
+  base.depth AS base_depth, base.since_bytes AS base_since_bytes, parent.seq AS parent_at, (
+  SELECT max(child.seq) AS max_1
+  FROM deltas child
+  WHERE child.tenant = deltas.tenant
+  AND child.thread_id = deltas.thread_id
+  AND child.namespace = deltas.namespace
+  AND child.base_seq = deltas.seq) AS last_use, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.tenant = deltas.tenant
+AND checkpoints.thread_id = deltas.thread_id
+AND checkpoints.namespace = deltas.namespace
+AND checkpoints.seq = deltas.seq LEFT OUTER
+JOIN deltas base ON base.tenant = deltas.tenant
+AND base.thread_id = deltas.thread_id
+AND base.namespace = deltas.namespace
+AND base.seq = deltas.base_seq LEFT OUTER
+JOIN checkpoints parent ON parent.tenant = checkpoints.tenant
+AND parent.thread_id = checkpoints.thread_id
+AND parent.namespace = checkpoints.namespace
+AND parent.checkpoint_id = checkpoints.parent_id
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.seq >= :p_low
+AND deltas.seq <= :p_high
+ORDER BY deltas.seq

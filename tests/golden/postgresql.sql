@@ -2794,3 +2794,296 @@ FROM information_schema.columns
 WHERE table_name = 'embeddings'
 AND column_name = 'vector'
 AND table_schema = coalesce($1::VARCHAR, current_schema())
+
+-- verify.queries.count_positions(scope=tenant)
+SELECT coalesce(sum(threads.next_seq - $1::BIGINT), $2::INTEGER) AS positions
+FROM threads
+WHERE threads.tenant = $3::VARCHAR
+
+-- verify.queries.count_positions(scope=thread)
+SELECT coalesce(sum(threads.next_seq - $1::BIGINT), $2::INTEGER) AS positions
+FROM threads
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+
+-- verify.queries.list_dangling()
+SELECT checkpoints.checkpoint_id, checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND checkpoints.seq >= $4::BIGINT
+AND checkpoints.seq <= $5::BIGINT
+AND NOT (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = checkpoints.tenant
+    AND deltas.thread_id = checkpoints.thread_id
+    AND deltas.namespace = checkpoints.namespace
+    AND deltas.seq = checkpoints.seq
+    AND deltas.kind IN ('snapshot', 'delta')))
+ORDER BY checkpoints.seq
+LIMIT $6
+
+-- verify.queries.list_logs(scope=tenant, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id >= $2::VARCHAR
+AND (threads.thread_id > $2::VARCHAR
+  OR threads.thread_id = $2::VARCHAR
+  AND threads.namespace > $3::VARCHAR)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $4
+
+-- verify.queries.list_logs(scope=tenant, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $2
+
+-- verify.queries.list_logs(scope=thread, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.thread_id >= $3::VARCHAR
+AND (threads.thread_id > $3::VARCHAR
+  OR threads.thread_id = $3::VARCHAR
+  AND threads.namespace > $4::VARCHAR)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $5
+
+-- verify.queries.list_logs(scope=thread, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $3
+
+-- verify.queries.list_orphans(table=checkpoints)
+SELECT checkpoints.thread_id, checkpoints.namespace, count(*) AS orphans
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND NOT (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace))
+GROUP BY checkpoints.thread_id, checkpoints.namespace
+ORDER BY checkpoints.thread_id, checkpoints.namespace
+LIMIT $2
+
+-- verify.queries.list_orphans(table=deltas)
+SELECT deltas.thread_id, deltas.namespace, count(*) AS orphans
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND NOT (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace))
+GROUP BY deltas.thread_id, deltas.namespace
+ORDER BY deltas.thread_id, deltas.namespace
+LIMIT $2
+
+-- verify.queries.list_positions()
+SELECT deltas.seq, deltas.raw_size, checkpoints.stored_size
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.tenant = deltas.tenant
+AND checkpoints.thread_id = deltas.thread_id
+AND checkpoints.namespace = deltas.namespace
+AND checkpoints.seq = deltas.seq
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.seq > $4::BIGINT
+ORDER BY deltas.seq
+LIMIT $5
+
+-- verify.queries.list_tenants(after=True)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+WHERE threads.tenant > $1::VARCHAR
+
+-- verify.queries.list_tenants(after=False)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+
+-- verify.queries.only_by_text_index()
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'off', true),
+  set_config('enable_indexonlyscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+  set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true)
+
+-- verify.queries.read_chain_at()
+WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
+  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM deltas
+  WHERE deltas.tenant = $1::VARCHAR
+  AND deltas.thread_id = $2::VARCHAR
+  AND deltas.namespace = $3::VARCHAR
+  AND deltas.seq = $4::BIGINT
+  UNION ALL
+  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
+    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.tenant = $1::VARCHAR
+  AND base.thread_id = $2::VARCHAR
+  AND base.namespace = $3::VARCHAR)
+SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
+  chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- verify.queries.read_lineage()
+SELECT checkpoints.seq, parent.seq AS parent_at
+FROM checkpoints LEFT OUTER
+JOIN checkpoints AS parent ON parent.tenant = checkpoints.tenant
+AND parent.thread_id = checkpoints.thread_id
+AND parent.namespace = checkpoints.namespace
+AND parent.checkpoint_id = checkpoints.parent_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+ORDER BY checkpoints.seq
+
+-- verify.queries.read_log()
+SELECT threads.next_seq, threads.head_id, threads.deleted_at, 1 AS meta_readable, (
+  SELECT max(deltas.seq) AS max_1
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace) AS last_row, (
+  SELECT max(checkpoints.seq) AS max_2
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS last_name, (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace
+  AND checkpoints.seq = (
+    SELECT max(later.seq) AS max_3
+    FROM checkpoints AS later
+    WHERE later.tenant = checkpoints.tenant
+    AND later.thread_id = checkpoints.thread_id
+    AND later.namespace = checkpoints.namespace)) AS newest_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+
+-- verify.queries.read_name_at()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND checkpoints.seq = $4::BIGINT
+
+-- verify.queries.read_rows()
+SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size,
+  deltas.codec, deltas.checksum, checkpoints.checkpoint_id, checkpoints.raw_size AS named_raw_size,
+  checkpoints.stored_size AS named_stored_size, 1 AS meta_readable, base.kind AS base_kind,
+  base.depth AS base_depth, base.since_bytes AS base_since_bytes, parent.seq AS parent_at, (
+  SELECT max(child.seq) AS max_1
+  FROM deltas AS child
+  WHERE child.tenant = deltas.tenant
+  AND child.thread_id = deltas.thread_id
+  AND child.namespace = deltas.namespace
+  AND child.base_seq = deltas.seq) AS last_use, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.tenant = deltas.tenant
+AND checkpoints.thread_id = deltas.thread_id
+AND checkpoints.namespace = deltas.namespace
+AND checkpoints.seq = deltas.seq LEFT OUTER
+JOIN deltas AS base ON base.tenant = deltas.tenant
+AND base.thread_id = deltas.thread_id
+AND base.namespace = deltas.namespace
+AND base.seq = deltas.base_seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.tenant = checkpoints.tenant
+AND parent.thread_id = checkpoints.thread_id
+AND parent.namespace = checkpoints.namespace
+AND parent.checkpoint_id = checkpoints.parent_id
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.seq >= $4::BIGINT
+AND deltas.seq <= $5::BIGINT
+ORDER BY deltas.seq
+
+-- verify.queries.rebuild_text_index(index=deltas_search, step=0)
+REINDEX INDEX CONCURRENTLY ix_deltas_search_text
+
+-- verify.queries.rebuild_text_index(index=checkpoints_meta, step=0)
+REINDEX INDEX CONCURRENTLY ix_checkpoints_meta
+
+-- verify.queries.text_index_state()
+SELECT CASE
+WHEN indisvalid
+AND indisready
+AND indislive THEN 1
+ELSE 0 END AS in_use
+FROM pg_index
+WHERE indexrelid = to_regclass($1)
+
+-- verify.queries.text_unfindable(index=deltas_search)
+SELECT row_here.seq
+FROM deltas AS row_here
+WHERE row_here.tenant = $1::VARCHAR
+AND row_here.thread_id = $2::VARCHAR
+AND row_here.namespace = $3::VARCHAR
+AND row_here.seq BETWEEN $4::BIGINT
+AND $5::BIGINT
+AND row_here.search_text IS NOT NULL
+AND (to_tsvector('simple', row_here.search_text) @@ plainto_tsquery('simple',
+      SUBSTRING(row_here.search_text
+      FROM '^(?:\S+ ){0,7}\S+')))
+AND NOT (EXISTS (
+    SELECT 1
+    FROM deltas AS found
+    WHERE found.search_text IS NOT NULL
+    AND (to_tsvector('simple', found.search_text) @@ plainto_tsquery('simple',
+          SUBSTRING(row_here.search_text
+          FROM '^(?:\S+ ){0,7}\S+')))
+    AND found.tenant IS NOT DISTINCT
+    FROM row_here.tenant
+    AND found.thread_id IS NOT DISTINCT
+    FROM row_here.thread_id
+    AND found.namespace IS NOT DISTINCT
+    FROM row_here.namespace
+    AND found.seq IS NOT DISTINCT
+    FROM row_here.seq))
+ORDER BY row_here.seq
+
+-- verify.queries.text_unfindable(index=checkpoints_meta)
+SELECT row_here.seq
+FROM checkpoints AS row_here
+WHERE row_here.tenant = $1::VARCHAR
+AND row_here.thread_id = $2::VARCHAR
+AND row_here.namespace = $3::VARCHAR
+AND row_here.seq BETWEEN $4::BIGINT
+AND $5::BIGINT
+AND row_here.meta != '{}'::jsonb
+AND NOT (EXISTS (
+    SELECT 1
+    FROM checkpoints AS found
+    WHERE (found.meta @> row_here.meta)
+    AND found.tenant IS NOT DISTINCT
+    FROM row_here.tenant
+    AND found.thread_id IS NOT DISTINCT
+    FROM row_here.thread_id
+    AND found.namespace IS NOT DISTINCT
+    FROM row_here.namespace
+    AND found.seq IS NOT DISTINCT
+    FROM row_here.seq))
+ORDER BY row_here.seq

@@ -1390,3 +1390,319 @@ WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
 AND store_items.version = ?
+
+-- verify.queries.count_positions(scope=tenant)
+SELECT coalesce(sum(threads.next_seq - ?), ?) AS positions
+FROM threads
+WHERE threads.tenant = ?
+
+-- verify.queries.count_positions(scope=thread)
+SELECT coalesce(sum(threads.next_seq - ?), ?) AS positions
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+
+-- verify.queries.list_dangling()
+SELECT checkpoints.checkpoint_id, checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND checkpoints.seq >= ?
+AND checkpoints.seq <= ?
+AND NOT (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = checkpoints.tenant
+    AND deltas.thread_id = checkpoints.thread_id
+    AND deltas.namespace = checkpoints.namespace
+    AND deltas.seq = checkpoints.seq
+    AND deltas.kind IN ('snapshot', 'delta')))
+ORDER BY checkpoints.seq
+LIMIT ?
+OFFSET ?
+
+-- verify.queries.list_logs(scope=tenant, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id >= ?
+AND (threads.thread_id > ?
+  OR threads.thread_id = ?
+  AND threads.namespace > ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- verify.queries.list_logs(scope=tenant, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq
+FROM threads
+WHERE threads.tenant = ?
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- verify.queries.list_logs(scope=thread, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.thread_id >= ?
+AND (threads.thread_id > ?
+  OR threads.thread_id = ?
+  AND threads.namespace > ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- verify.queries.list_logs(scope=thread, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- verify.queries.list_orphans(table=checkpoints)
+SELECT checkpoints.thread_id, checkpoints.namespace, count(*) AS orphans
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND NOT (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace))
+GROUP BY checkpoints.thread_id, checkpoints.namespace
+ORDER BY checkpoints.thread_id, checkpoints.namespace
+LIMIT ?
+OFFSET ?
+
+-- verify.queries.list_orphans(table=deltas)
+SELECT deltas.thread_id, deltas.namespace, count(*) AS orphans
+FROM deltas
+WHERE deltas.tenant = ?
+AND NOT (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace))
+GROUP BY deltas.thread_id, deltas.namespace
+ORDER BY deltas.thread_id, deltas.namespace
+LIMIT ?
+OFFSET ?
+
+-- verify.queries.list_positions()
+SELECT deltas.seq, deltas.raw_size, checkpoints.stored_size
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.tenant = deltas.tenant
+AND checkpoints.thread_id = deltas.thread_id
+AND checkpoints.namespace = deltas.namespace
+AND checkpoints.seq = deltas.seq
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.seq > ?
+ORDER BY deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- verify.queries.list_tenants(after=True)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+WHERE threads.tenant > ?
+
+-- verify.queries.list_tenants(after=False)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+
+-- verify.queries.prove_text_index(index=deltas_search)
+INSERT INTO deltas_search(deltas_search, rank)
+VALUES ('integrity-check', 1)
+
+-- verify.queries.prove_text_index(index=checkpoints_meta)
+INSERT INTO checkpoints_meta(checkpoints_meta, rank)
+VALUES ('integrity-check', 1)
+
+-- verify.queries.read_chain_at()
+WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
+  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM deltas
+  WHERE deltas.tenant = ?
+  AND deltas.thread_id = ?
+  AND deltas.namespace = ?
+  AND deltas.seq = ?
+  UNION ALL
+  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
+    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.tenant = ?
+  AND base.thread_id = ?
+  AND base.namespace = ?)
+SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
+  chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- verify.queries.read_lineage()
+SELECT checkpoints.seq, parent.seq AS parent_at
+FROM checkpoints LEFT OUTER
+JOIN checkpoints AS parent ON parent.tenant = checkpoints.tenant
+AND parent.thread_id = checkpoints.thread_id
+AND parent.namespace = checkpoints.namespace
+AND parent.checkpoint_id = checkpoints.parent_id
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+ORDER BY checkpoints.seq
+
+-- verify.queries.read_log()
+SELECT threads.next_seq, threads.head_id, threads.deleted_at,
+  json_valid(threads.meta) AS meta_readable, (
+  SELECT max(deltas.seq) AS max_1
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace) AS last_row, (
+  SELECT max(checkpoints.seq) AS max_2
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS last_name, (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace
+  AND checkpoints.seq = (
+    SELECT max(later.seq) AS max_3
+    FROM checkpoints AS later
+    WHERE later.tenant = checkpoints.tenant
+    AND later.thread_id = checkpoints.thread_id
+    AND later.namespace = checkpoints.namespace)) AS newest_id
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+
+-- verify.queries.read_name_at()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND checkpoints.seq = ?
+
+-- verify.queries.read_rows()
+SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size,
+  deltas.codec, deltas.checksum, checkpoints.checkpoint_id, checkpoints.raw_size AS named_raw_size,
+  checkpoints.stored_size AS named_stored_size, json_valid(checkpoints.meta) AS meta_readable,
+  base.kind AS base_kind, base.depth AS base_depth, base.since_bytes AS base_since_bytes,
+  parent.seq AS parent_at, (
+  SELECT max(child.seq) AS max_1
+  FROM deltas AS child
+  WHERE child.tenant = deltas.tenant
+  AND child.thread_id = deltas.thread_id
+  AND child.namespace = deltas.namespace
+  AND child.base_seq = deltas.seq) AS last_use, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.tenant = deltas.tenant
+AND checkpoints.thread_id = deltas.thread_id
+AND checkpoints.namespace = deltas.namespace
+AND checkpoints.seq = deltas.seq LEFT OUTER
+JOIN deltas AS base ON base.tenant = deltas.tenant
+AND base.thread_id = deltas.thread_id
+AND base.namespace = deltas.namespace
+AND base.seq = deltas.base_seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.tenant = checkpoints.tenant
+AND parent.thread_id = checkpoints.thread_id
+AND parent.namespace = checkpoints.namespace
+AND parent.checkpoint_id = checkpoints.parent_id
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.seq >= ?
+AND deltas.seq <= ?
+ORDER BY deltas.seq
+
+-- verify.queries.rebuild_text_index(index=deltas_search, step=0)
+INSERT INTO deltas_search(deltas_search)
+VALUES ('delete-all')
+
+-- verify.queries.rebuild_text_index(index=deltas_search, step=1)
+INSERT INTO deltas_search(rowid, search_text)
+SELECT rowid, search_text
+FROM deltas
+WHERE search_text IS NOT NULL
+
+-- verify.queries.rebuild_text_index(index=checkpoints_meta, step=0)
+INSERT INTO checkpoints_meta(checkpoints_meta)
+VALUES ('delete-all')
+
+-- verify.queries.rebuild_text_index(index=checkpoints_meta, step=1)
+INSERT INTO checkpoints_meta(rowid, terms)
+SELECT rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+        WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+        WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+        ELSE type END)), ' ')
+  FROM json_each(checkpoints.meta))
+FROM checkpoints
+WHERE meta <> '{}'
+
+-- verify.queries.storage_faults(which=pages)
+SELECT integrity_check AS fault
+FROM pragma_integrity_check(100)
+WHERE integrity_check <> 'ok'
+
+-- verify.queries.storage_faults(which=references)
+SELECT count(*) || ' rows of ' || "table" || ' refer to rows of ' || "parent" || ' that are not there' AS fault
+FROM pragma_foreign_key_check
+WHERE "parent" <> 'threads'
+GROUP BY "table", "parent"
+
+-- verify.queries.text_unfindable(index=deltas_search)
+SELECT deltas.seq AS seq
+FROM deltas
+WHERE tenant = ?
+AND thread_id = ?
+AND namespace = ?
+AND seq BETWEEN ?
+AND ?
+AND search_text IS NOT NULL
+AND NOT EXISTS (
+  SELECT 1
+  FROM deltas_search
+  WHERE deltas_search.rowid = deltas.rowid
+  AND deltas_search MATCH '"' || CASE
+  WHEN length(deltas.search_text) <= 200 THEN deltas.search_text
+  ELSE rtrim(substr(deltas.search_text, 1, 200), replace(substr(deltas.search_text, 1, 200), ' ',
+        '')) END || '"')
+ORDER BY seq
+
+-- verify.queries.text_unfindable(index=checkpoints_meta)
+SELECT checkpoints.seq AS seq
+FROM checkpoints
+WHERE tenant = ?
+AND thread_id = ?
+AND namespace = ?
+AND seq BETWEEN ?
+AND ?
+AND meta <> '{}'
+AND json_valid(meta)
+AND NOT EXISTS (
+  SELECT 1
+  FROM checkpoints_meta
+  WHERE checkpoints_meta.rowid = checkpoints.rowid
+  AND checkpoints_meta MATCH (
+    SELECT group_concat(lower(hex(key || char(31) || CASE
+          WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+          WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+          ELSE type END)), ' ')
+    FROM json_each(checkpoints.meta)))
+ORDER BY seq

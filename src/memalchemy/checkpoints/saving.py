@@ -116,12 +116,16 @@ class Saver:
             suppress(*(() if connection is not None else (MemalchemyError,))),
             operation("checkpoint.sweep", tenant=log.tenant, thread_id=log.thread_id) as event,
         ):
-            head = await self.db.write(
+            swept = await self.db.write(
                 lambda: sweep(self.db.dialect, log), connection=connection, event=event
             )
-            if connection is None and head is not None and head.head_id == newest.checkpoint_id:
+            if connection is not None or swept is None:
+                return
+            head, epoch = swept
+            # Another epoch before the sweep may be that of a rewrite, which changes depths.
+            if (head.head_id, head.epoch) == (newest.checkpoint_id, newest.epoch):
                 # What the newest checkpoint stands on was not swept: only the epoch is new.
-                self.cache.put(log, replace(newest, epoch=head.epoch))
+                self.cache.put(log, replace(newest, epoch=epoch))
 
     async def _write(
         self,

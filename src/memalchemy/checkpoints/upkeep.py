@@ -143,7 +143,8 @@ def rewrite_log(d: Dialect, log: Log, now: datetime, *, level: int, max_depth: i
     Rows change in place and in order: a row that is not rewritten yet builds on the state of its
     base, which stays the same, not on its bytes. Returns how many states were dropped.
     """
-    yield lock_log(d), log.binds()
+    if not (yield lock_log(d), log.binds()):
+        return 0  # a log that begins now is not locked
     names = yield list_in_order(d), log.binds()
     for name in reversed(names):
         # A delta of an earlier encoding needs its base's bytes too: from the newest down, such

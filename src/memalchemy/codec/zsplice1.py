@@ -30,15 +30,29 @@ def read_state(payloads: Iterable[bytes], checksum: int) -> dict[str, Any]:
     Raises:
         Corrupt: they do not fit each other, or the last one's checksum.
     """
-    parts: Parts = {}
+    parts: Parts | None = None
+    for payload in payloads:
+        parts = rebuilt(parts, payload)
+    found = parts or {}
+    check_state(found, checksum)
     try:
-        for number, payload in enumerate(payloads):
-            parts = _spliced(parts, _Reader(payload)) if number else _snapshot(payload)
-        if _checksum(parts) != (checksum + 2**63) >> 32:
-            raise Corrupt("a rebuilt state does not match its checksum")
-        return {key: _value(encoded) for key, encoded in parts.items()}
+        return {key: _value(encoded) for key, encoded in found.items()}
     except UNREADABLE as error:
         raise Corrupt("a stored state cannot be read") from error
+
+
+def rebuilt(base: Parts | None, payload: bytes) -> Parts:
+    """One payload's state on its base's; a snapshot has none. Values are this encoding's."""
+    try:
+        return _snapshot(payload) if base is None else _spliced(base, _Reader(payload))
+    except UNREADABLE as error:
+        raise Corrupt("a stored state cannot be read") from error
+
+
+def check_state(parts: Parts, checksum: int) -> None:
+    """Raise `Corrupt` unless *parts* is the state that was sealed."""
+    if _checksum(parts) != (checksum + 2**63) >> 32:
+        raise Corrupt("a rebuilt state does not match its checksum")
 
 
 class _Reader:

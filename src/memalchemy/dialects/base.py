@@ -19,9 +19,11 @@ from sqlalchemy import (
     Executable,
     FromClause,
     Insert,
+    Integer,
     Select,
     Table,
     bindparam,
+    literal_column,
     select,
 )
 from sqlalchemy.engine import URL
@@ -125,6 +127,52 @@ class Dialect:
     def purge_text_index(self, index: str) -> Executable | None:
         """Rid a text index of the words of rows that are gone, where deleting leaves them in it."""
         return None
+
+    def json_readable(self, column: ColumnElement[Any]) -> ColumnElement[int]:
+        """1 if what is stored in a JSON column is JSON, 0 if not; databases with a type know."""
+        return literal_column("1", Integer)
+
+    def storage_faults(self, which: str) -> Executable | None:
+        """What the database itself finds wrong with its ``pages`` or ``references``, as sentences.
+
+        A row each, of one text; ``None`` where it has no such check, or not for an application.
+        """
+        return None
+
+    def text_index_name(self, index: str, schema: str | None) -> str | None:
+        """The name under which `text_index_state` looks for an index, if it can be looked for."""
+        return None
+
+    def text_index_state(self) -> Executable | None:
+        """One row, of 1 if the index called ``:p_index`` is in use, else 0; none if it is gone."""
+        return None
+
+    def prove_text_index(self, index: str) -> Executable | None:
+        """Compare all of a text index with its rows; fails as `Failure.CORRUPT`.
+
+        Others cannot write meanwhile. What it compares is the database's business: where it is
+        the structure alone, `text_unfindable` has the rest.
+        """
+        return None
+
+    def text_unfindable(self, index: str) -> Executable | None:
+        """``seq`` of rows of a log that the index does not find by what is in them.
+
+        From ``:p_low`` to ``:p_high``. Runs after `only_by_text_index`, in its transaction.
+        """
+        return None
+
+    def only_by_text_index(self) -> Executable | None:
+        """Keep the planner from finding rows without the index, until the transaction ends."""
+        return None
+
+    def rebuild_text_index(self, index: str) -> Sequence[Executable]:
+        """Build a text index anew from its rows: a transaction, or one statement in autocommit."""
+        return ()
+
+    def text_index_advice(self, index: str, schema: str | None) -> str:
+        """What somebody with more rights than the application's can do about a bad index."""
+        return "rebuild it with the database's own means"
 
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         """What a driver's error means, by its code and never by its text, and that code."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import orjson
 from sqlalchemy import (
+    ClauseElement,
     ColumnClause,
     ColumnElement,
     Connection,
@@ -18,6 +19,7 @@ from sqlalchemy import (
     FromClause,
     Insert,
     LargeBinary,
+    MetaData,
     Select,
     Table,
     Text,
@@ -34,9 +36,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert  # noqa: TID251
 from sqlalchemy.engine import URL
+from sqlalchemy.ext.compiler import compiles
 
 from memalchemy.dialects.base import Dialect, Failure, original, quoted
-from memalchemy.schema import DeltaRow, PgVector
+from memalchemy.schema import CheckpointRow, DeltaRow, PgVector
 
 _BY_CLASS = {
     "08": Failure.DISCONNECTED,
@@ -63,6 +66,24 @@ _BY_STATE = {
     "XX001": Failure.CORRUPT,
     "XX002": Failure.CORRUPT,
 }
+
+
+_INDEXES = {"deltas_search": "ix_deltas_search_text", "checkpoints_meta": "ix_checkpoints_meta"}
+
+
+class Reindex(Executable, ClauseElement):
+    """Build an index anew without keeping others from writing; not in a transaction."""
+
+    inherit_cache = False
+
+    def __init__(self, index: str) -> None:
+        # As a table, because that is what a schema is put before when a statement is sent.
+        self.index = Table(index, MetaData())
+
+
+@compiles(Reindex, "postgresql")
+def _reindex(element: Reindex, compiler: Any, **kw: Any) -> str:
+    return f"REINDEX INDEX CONCURRENTLY {compiler.preparer.format_table(element.index)}"
 
 
 class PostgreSQL(Dialect):
@@ -113,7 +134,7 @@ class PostgreSQL(Dialect):
             .render_derived()
         )
         deltas = DeltaRow.__table__
-        vector = func.to_tsvector(literal_column("'simple'"), deltas.c.search_text)
+        vector = _vector(deltas)
         query = func.to_tsquery(literal_column("'simple'"), terms.c.term)
         return (
             select(
@@ -133,6 +154,49 @@ class PostgreSQL(Dialect):
     def text_terms(self, terms: Sequence[Sequence[str]]) -> Any:
         # A quoted lexeme is data to to_tsquery; tokens hold neither quotes nor backslashes.
         return [" <-> ".join(f"'{token}'" for token in phrase) for phrase in terms]
+
+    def text_index_name(self, index: str, schema: str | None) -> str | None:
+        return f"{quoted(schema)}.{_INDEXES[index]}" if schema else _INDEXES[index]
+
+    def text_index_state(self) -> Executable | None:
+        # Invalid is what a failed CREATE or REINDEX CONCURRENTLY leaves; no query uses it.
+        return text(
+            "SELECT CASE WHEN indisvalid AND indisready AND indislive THEN 1 ELSE 0 END "
+            "AS in_use FROM pg_index WHERE indexrelid = to_regclass(:p_index)"
+        )
+
+    def text_unfindable(self, index: str) -> Executable | None:
+        owner = (DeltaRow if index == "deltas_search" else CheckpointRow).__table__
+        row, found = owner.alias("row_here"), owner.alias("found")
+        if index == "deltas_search":
+            words = func.substring(row.c.search_text, literal_column("'^(?:\\S+ ){0,7}\\S+'"))
+            query = func.plainto_tsquery(literal_column("'simple'"), words)
+            there: list[Any] = [row.c.search_text.is_not(None), _vector(row).bool_op("@@")(query)]
+            hit = [found.c.search_text.is_not(None), _vector(found).bool_op("@@")(query)]
+        else:
+            there = [row.c.meta != literal_column("'{}'::jsonb")]
+            hit = [found.c.meta.bool_op("@>")(row.c.meta)]
+        key = ("tenant", "thread_id", "namespace")
+        # IS NOT DISTINCT FROM is no condition that the primary key could answer.
+        same = [found.c[name].is_not_distinct_from(row.c[name]) for name in (*key, "seq")]
+        return (
+            select(row.c.seq)
+            .where(*(row.c[name] == bindparam(f"k_{name}") for name in key))
+            .where(row.c.seq.between(bindparam("p_low"), bindparam("p_high")), *there)
+            .where(~select(literal_column("1")).where(*hit, *same).exists())
+            .order_by(row.c.seq)
+        )
+
+    def only_by_text_index(self) -> Executable | None:
+        kinds = ("seqscan", "indexscan", "indexonlyscan", "hashjoin", "mergejoin", "material")
+        off = ", ".join(f"set_config('enable_{kind}', 'off', true)" for kind in kinds)
+        return text(f"SELECT {off}")
+
+    def rebuild_text_index(self, index: str) -> Sequence[Executable]:
+        return (Reindex(_INDEXES[index]),)
+
+    def text_index_advice(self, index: str, schema: str | None) -> str:
+        return f"as the owner run: REINDEX INDEX CONCURRENTLY {self.text_index_name(index, schema)}"
 
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         cause = original(error)
@@ -251,3 +315,8 @@ class PostgreSQL(Dialect):
     def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
         usage = [f"GRANT USAGE ON SCHEMA {quoted(schema or 'public')} TO {quoted(role)};"]
         return usage + super().grants(role, schema, tables)
+
+
+def _vector(deltas: Any) -> ColumnElement[Any]:
+    """The expression that the text index is on."""
+    return func.to_tsvector(literal_column("'simple'"), deltas.c.search_text)

@@ -31,9 +31,15 @@ from sqlalchemy.dialects.sqlite import insert  # noqa: TID251
 from sqlalchemy.exc import DBAPIError
 
 from memalchemy.dialects.base import Dialect, Failure, original
-from memalchemy.schema import TENANT
+from memalchemy.schema import TENANT, THREAD
 
 BUSY_TIMEOUT_SECONDS = 30
+
+META_TERMS = """(SELECT group_concat(lower(hex(key || char(31) || CASE
+WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+ELSE type END)), ' ') FROM json_each(checkpoints.meta))"""
+"""What the first revision's triggers put into the index of metadata for a row."""
 
 
 class SQLite(Dialect):
@@ -145,6 +151,59 @@ class SQLite(Dialect):
     def purge_text_index(self, index: str) -> Executable | None:
         # FTS5 only marks words as deleted; they stay in its segments until those are merged.
         return text(f"INSERT INTO {index}({index}) VALUES ('optimize')")  # noqa: S608
+
+    def json_readable(self, column: ColumnElement[Any]) -> ColumnElement[int]:
+        readable: ColumnElement[int] = func.json_valid(column)
+        return readable
+
+    def storage_faults(self, which: str) -> Executable | None:
+        if which == "pages":
+            return text(
+                "SELECT integrity_check AS fault FROM pragma_integrity_check(100) "
+                "WHERE integrity_check <> 'ok'"
+            )
+        # Rows of a log without its head are named one by one by the library itself.
+        return text(
+            "SELECT count(*) || ' rows of ' || \"table\" || ' refer to rows of ' || \"parent\" "
+            "|| ' that are not there' AS fault FROM pragma_foreign_key_check "
+            'WHERE "parent" <> \'threads\' GROUP BY "table", "parent"'
+        )
+
+    def prove_text_index(self, index: str) -> Executable | None:
+        # An INSERT, so it takes the write lock. Rank 1: with the rows too, not the structure alone.
+        return text(f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)")  # noqa: S608
+
+    def text_unfindable(self, index: str) -> Executable | None:
+        of_log = " AND ".join(
+            f"{name} = :k_{name}" for name in ("tenant", "thread_id", "namespace")
+        )
+        if index == "deltas_search":
+            # The first words as one phrase: rtrim() by all characters but the space cuts the last.
+            start = "substr(deltas.search_text, 1, 200)"
+            words = (
+                f"CASE WHEN length(deltas.search_text) <= 200 THEN deltas.search_text "
+                f"ELSE rtrim({start}, replace({start}, ' ', '')) END"
+            )
+            owner, present, query = "deltas", "search_text IS NOT NULL", f"'\"' || {words} || '\"'"
+        else:
+            owner, present = "checkpoints", "meta <> '{}' AND json_valid(meta)"
+            query = META_TERMS
+        return text(
+            f"SELECT {owner}.seq AS seq FROM {owner} "  # noqa: S608
+            f"WHERE {of_log} AND seq BETWEEN :p_low AND :p_high AND {present} "
+            f"AND NOT EXISTS (SELECT 1 FROM {index} "
+            f"WHERE {index}.rowid = {owner}.rowid AND {index} MATCH {query}) ORDER BY seq"
+        ).bindparams(bindparam("k_tenant", type_=TENANT), bindparam("k_thread_id", type_=THREAD))
+
+    def rebuild_text_index(self, index: str) -> Sequence[Executable]:
+        # Not 'rebuild': an index that keeps no content of its own does not know it.
+        fill = {
+            "deltas_search": "INSERT INTO deltas_search(rowid, search_text) "
+            "SELECT rowid, search_text FROM deltas WHERE search_text IS NOT NULL",
+            "checkpoints_meta": "INSERT INTO checkpoints_meta(rowid, terms) "  # noqa: S608
+            f"SELECT rowid, {META_TERMS} FROM checkpoints WHERE meta <> '{{}}'",
+        }[index]
+        return (text(f"INSERT INTO {index}({index}) VALUES ('delete-all')"), text(fill))  # noqa: S608
 
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         cause = original(error)

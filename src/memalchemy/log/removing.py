@@ -104,14 +104,14 @@ def sweep_dead(d: Dialect) -> Executable:
     )
 
 
-def sweep(d: Dialect, log: Log) -> Program[Head | None]:
-    """Remove dead states of one log, under its lock; its head as it is then."""
+def sweep(d: Dialect, log: Log) -> Program[tuple[Head, int] | None]:
+    """Remove dead states of one log, under its lock; its head before and its epoch after."""
     rows = yield lock_log(d), log.binds()
     if not rows:
         return None
     head = Head._make(rows[0])
     swept = yield from sweep_locked(d, log, renamed=False)
-    return head._replace(epoch=head.epoch + (swept > 0))
+    return head, head.epoch + (swept > 0)
 
 
 def sweep_locked(d: Dialect, log: Log, *, renamed: bool, rewritten: bool = False) -> Program[int]:

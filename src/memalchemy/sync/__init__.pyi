@@ -16,7 +16,7 @@ from memalchemy.contracts import (
     Seconds,
     Unset,
 )
-from memalchemy.database import T
+from memalchemy.database import T, os
 from memalchemy.dialects import Dialect
 from memalchemy.events import Event
 from memalchemy.statements import Program
@@ -40,15 +40,31 @@ class Database:
     Args:
         url: ``sqlite:///agent.db``, ``sqlite://`` (in memory), ``postgresql://…``, ``oracle://…``,
             or an `AsyncEngine` of the host's, which stays the host's to dispose.
+        read_url: a read replica of the database at *url*, as a URL or an `AsyncEngine`; PostgreSQL
+            and Oracle. Listings, search and statistics are read from it; see below.
         tenant: whose memory this is; every row carries it, and no operation crosses it.
         schema: the schema that holds the tables (PostgreSQL, Oracle).
         migrate: ``"auto"`` brings a SQLite file to this release's schema on first use and only
-            checks a server's; ``"check"`` only ever checks; ``"off"`` does neither.
+            checks a server's; ``"check"`` only ever checks; ``"off"`` does neither. A SQLite
+            file that is not there is made by ``"auto"``, `migrate` and `run_sync` only.
         pgbouncer: the URL leads to PgBouncer in transaction mode.
         durability: ``"full"``: what was acknowledged survives a power cut. ``"normal"`` (SQLite
             only): it survives a crash of the process; a power cut may lose the last commits.
-        connect_timeout, statement_timeout: in seconds.
-        engine_options: passed to SQLAlchemy's `create_async_engine`.
+        connect_timeout: seconds to wait for a connection, 10 if not given. SQLite: for a file that
+            another process holds alone for a moment, 30 if not given.
+        statement_timeout: seconds that a statement may take, waiting for locks included; without
+            it, as long as the server lets it. SQLite: seconds that a statement may run, and that it
+            waits for another process to end its transaction (30 if not given).
+        engine_options: passed to SQLAlchemy's `create_async_engine`. An engine of the host's takes
+            neither these nor the timeouts.
+
+    With *read_url*, what may be a moment old is read from the replica: of `Checkpointer`
+    `list_checkpoints`, `history`, `list_threads`, `list_with_metadata`, `query_by_metadata`,
+    `search` and `get_storage_stats`. They may miss what this very process has just saved. Reading
+    your own writes is the primary's: every write and what it rests on, `load`, `exists`,
+    `get_metadata`, `diff`, `export`, and whatever is given ``connection=``. `primary` reads
+    everything there, `replica` everything from the replica. While the replica is away its reads go
+    to the primary; `memalchemy.database.replica` logs that once for each outage.
 
     Construction does no I/O and needs no running loop; one object serves several loops, one after
     another or in several threads, and survives a fork.
@@ -59,17 +75,40 @@ class Database:
         self,
         url: str | URL | AsyncEngine,
         *,
+        read_url: str | URL | AsyncEngine | None = None,
         tenant: str = "default",
         schema: str | None = None,
         migrate: Literal["auto", "check", "off"] = "auto",
         pgbouncer: bool = False,
         durability: Literal["full", "normal"] = "full",
-        connect_timeout: float = 10.0,
+        connect_timeout: float | None = None,
         statement_timeout: float | None = None,
         **engine_options: Any,
     ) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *error: object) -> None: ...
+    def backup(
+        self,
+        file: str | os.PathLike[str],
+        *,
+        force: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> int:
+        """Write a copy of a whole SQLite database, all tenants, into *file*; its size in bytes.
+
+        The copy is the database as of the moment of the call, while any process goes on writing. It
+        is checked, it is on disk when this returns, and it appears under its name only when it is
+        complete: a failed or killed backup leaves what was there before. The schema is not looked
+        at, so this also goes before an upgrade. *progress* is called with the pages that are done
+        and those there are, in the event loop.
+
+        Raises:
+            Conflict: *file* is there, and not *force*; or it is open in another program.
+            CapabilityMissing: not SQLite; the message is the command to run instead.
+            Corrupt: the copy does not pass SQLite's own check; it was removed.
+            OSError: *file* cannot be written.
+        """
+
     def check(self) -> None:
         """Compare the database's schema with this release; reads only.
 
@@ -95,18 +134,27 @@ class Database:
         """The same engine and pool, another tenant."""
 
     def health(self) -> dict[str, Any]:
-        """Reachability, server version, schema revision and pool use; raises if unreachable."""
+        """Reachability, server version, schema revision and pool use; raises if unreachable.
+
+        With a replica, the same of it under ``replica``, with ``usable`` and ``error``: a replica
+        that is away does not raise.
+        """
 
     @property
     def identity(self) -> object:
-        """What caches key by: the same for every tenant of one `Database`."""
+        """What caches key by: the same for every tenant of one `Database`, and another for what is
+        read from a replica.
+        """
 
     def migrate(self, *, revision: str = "head") -> list[str]:
         """Bring the schema to *revision*, under a lock; return the revisions that were applied.
 
         Safe to call from several processes at once. All or nothing, except on Oracle, where each
-        DDL statement commits and the revisions can be run again.
+        DDL statement commits: a revision that fails half way is half there.
         """
+
+    def primary(self) -> Database:
+        """The same database, with every read on the primary: it reads its own writes."""
 
     def read(
         self,
@@ -114,8 +162,27 @@ class Database:
         *,
         connection: HostConnection | None = None,
         event: Event | None = None,
+        stale: bool = False,
     ) -> T:
-        """Run a reading *program*; repeated if the connection is lost."""
+        """Run a reading *program*; repeated if the connection is lost.
+
+        *stale* says that the answer may be a moment old, so that a replica may give it: no write
+        may rest on it.
+        """
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it refuses every write, as `replica` gives it."""
+
+    def replica(self, *, fallback: bool = True) -> Database:
+        """The same database, read only: every read from the replica, states too, however old.
+
+        What was saved before may be missing from it. Writes, migrations and transactions are
+        refused with `CapabilityMissing`. With ``fallback=False`` a replica that is away is an
+        error: `DatabaseUnreachable`, or `SchemaOutdated` while it has not got the primary's schema
+        yet; otherwise the primary answers. Without a *read_url* it reads from the database itself,
+        so that code can be the same where there is no replica.
+        """
 
     def run_sync(self, job: Callable[[Connection], T]) -> T:
         """Run a function of a synchronous `Connection` in one transaction, without a schema check.
@@ -126,6 +193,13 @@ class Database:
     @property
     def schema(self) -> str | None:
         """The schema that holds the tables; ``None`` is the connection's default."""
+
+    def snapshot(self) -> Any:
+        """``with db.snapshot() as then``: reads that all see one moment, the first one's.
+
+        *then* is a `Connection`; pass it as ``connection=then``, to reads only. Writers go on
+        meanwhile, and what they write is not seen; on a database in memory they wait.
+        """
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """``with db.transaction() as tx``: one transaction over several features.
@@ -366,7 +440,8 @@ class Checkpointer:
     ) -> Any:
         """The state of a checkpoint, the newest without an id; ``None`` if there is none.
 
-        One round trip. Every call builds new objects.
+        One round trip. Every call builds new objects. It reads its own writes: not from a replica,
+        unless the checkpointer is on ``db.replica()``.
 
         Raises:
             Corrupt: what is stored does not match its checksum.

@@ -1,0 +1,171 @@
+"""The text indexes: do they find the rows, are they in use, and building them anew.
+
+There are two: of what the steps said (`deltas_search`) and of metadata (`checkpoints_meta`). They
+are the whole database's, not a tenant's. How one is looked into is the dialect's business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from memalchemy.database import Database
+from memalchemy.errors import AuthenticationFailed, Corrupt, StatementFailed
+from memalchemy.log import Log
+from memalchemy.statements import Program
+from memalchemy.verify import queries
+from memalchemy.verify.logs import ask
+from memalchemy.verify.report import MAX_AFFECTED, Tally
+
+LOOKS = 3
+"""A row is missed when it was missed so often. Beside savers and deleters PostgreSQL was seen to
+miss, once, rows that it did not have any more a moment later; what is damaged stays missed."""
+
+KEPT = 1000
+"""Rows that were not found are looked for again after a repair: so many."""
+
+
+@dataclass(slots=True)
+class IndexReading:
+    """What is wrong with one index."""
+
+    index: str
+    looked: int = 0
+    missed: int = 0
+    rows: list[tuple[Log, int]] = field(default_factory=list)
+    reason: str | None = None
+    obstacle: str | None = None
+    """Why it could not be built anew."""
+
+    @property
+    def is_wrong(self) -> bool:
+        return self.reason is not None or self.missed > 0
+
+    def miss(self, log: Log, seq: int) -> None:
+        self.missed += 1
+        if len(self.rows) < KEPT:
+            self.rows.append((log, seq))
+
+
+class TextIndexes:
+    """Both indexes of a database, as they are read."""
+
+    def __init__(self, db: Database) -> None:
+        self.db = db
+        self.readings = {
+            index: IndexReading(index)
+            for index in queries.TEXT_INDEXES
+            if db.dialect.text_unfindable(index) is not None
+        }
+
+    async def look(self, log: Log, low: int, high: int) -> None:
+        """Look for the rows of a range of positions."""
+        for index, reading in self.readings.items():
+            if reading.reason is not None:
+                continue
+            try:
+                missed = await self._unfindable(index, log, low, high)
+                for _ in range(LOOKS - 1):
+                    if missed:
+                        missed &= await self._unfindable(index, log, min(missed), max(missed))
+            except Corrupt:
+                reading.reason = "cannot be read"
+                continue
+            reading.looked += 1
+            for seq in sorted(missed):
+                reading.miss(log, seq)
+
+    async def prove(self, *, whole: bool) -> None:
+        """Ask the database: is each index in use and, if *whole*, is all of it right."""
+        for index in self.readings:
+            await self._prove(index, whole)
+
+    async def repair(self, *, whole: bool) -> list[str]:
+        """Build anew what is wrong, and look again; what is right now."""
+        repaired = []
+        for index, before in list(self.readings.items()):
+            if not before.is_wrong:
+                continue
+            try:
+                if not await self._rebuild(index):
+                    before.obstacle = "it cannot be built anew from here"
+                    continue
+            except (AuthenticationFailed, StatementFailed) as error:
+                before.obstacle = str(error)
+                continue
+            after = self.readings[index] = IndexReading(index)
+            for log, seq in before.rows:
+                await self.look(log, seq, seq)
+            await self._prove(index, whole)
+            if not after.is_wrong:
+                repaired.append(index)
+        return repaired
+
+    async def report(self, tally: Tally) -> None:
+        """What is wrong, as findings."""
+        d = self.db.dialect
+        for index, reading in self.readings.items():
+            if not reading.is_wrong:
+                continue
+            called = d.text_index_name(index, self.db.schema) or index
+            what = reading.reason or f"does not find {reading.missed:,} rows by what is in them"
+            remedy = "memalchemy verify --repair"
+            if reading.obstacle is not None:
+                remedy = f"{reading.obstacle}; {d.text_index_advice(index, self.db.schema)}"
+            names = []
+            for log, seq in reading.rows[:MAX_AFFECTED]:
+                found = await ask(self.db, queries.read_name_at(d), log.binds() | {"p_seq": seq})
+                names += [row.checkpoint_id for row in found]
+            place = reading.rows[0][0] if len({log for log, _ in reading.rows}) == 1 else None
+            tally.add(
+                "text-index",
+                f"the text index {called} {what}",
+                place,
+                affected=tuple(names),
+                affected_count=reading.missed,
+                remedy=remedy,
+            )
+
+    async def _prove(self, index: str, whole: bool) -> None:
+        d, reading = self.db.dialect, self.readings[index]
+        name = d.text_index_name(index, self.db.schema)
+        if name is not None:
+            state = await ask(self.db, queries.text_index_state(d), {"p_index": name})
+            if not state:
+                reading.reason = "is not there"
+            elif not state[0].in_use:
+                reading.reason = "is not valid, so that no query uses it"
+        if whole and d.prove_text_index(index) is not None:
+
+            def program() -> Program[None]:
+                yield queries.prove_text_index(d, index=index), None
+
+            try:
+                await self.db.write(program)
+            except Corrupt:
+                reading.reason = "does not agree with the rows"
+
+    async def _unfindable(self, index: str, log: Log, low: int, high: int) -> set[int]:
+        d = self.db.dialect
+        binds = log.binds() | {"p_low": low, "p_high": high}
+        alone = d.only_by_text_index() is not None
+
+        def program() -> Program[set[int]]:
+            if alone:
+                yield queries.only_by_text_index(d), None
+            rows = yield queries.text_unfindable(d, index=index), binds
+            return {row.seq for row in rows}
+
+        # What keeps the planner to the index holds for a transaction, so it takes one.
+        return await (self.db.write(program) if alone else self.db.read(program))
+
+    async def _rebuild(self, index: str) -> bool:
+        d = self.db.dialect
+        steps = len(d.rebuild_text_index(index))
+
+        def program() -> Program[None]:
+            for step in range(steps):
+                yield queries.rebuild_text_index(d, index=index, step=step), None
+
+        if steps:
+            await self.db.write(program, single=steps == 1)
+        return steps > 0

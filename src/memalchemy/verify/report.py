@@ -1,0 +1,138 @@
+"""What `verify` found: records, and the meaning of their codes. Knows neither SQL nor a codec."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from memalchemy.log import Log
+
+CODES = {
+    "storage": "the database itself finds its file damaged",
+    "unreadable": "rows cannot be read at all",
+    "orphan": "rows of a log whose head is gone",
+    "head": "a log's head does not name its newest checkpoint",
+    "position": "a log would allot a position that is taken",
+    "tombstone": "a deleted thread still has rows",
+    "state-missing": "a state is gone that a checkpoint names or others build on",
+    "payload": "a payload does not match its checksum, or cannot be decoded",
+    "state": "a payload is what was stored, but rebuilds another state",
+    "base": "a state builds on one that it cannot have been built on",
+    "depth": "a state's place in its chain is wrong; it can be rebuilt all the same",
+    "codec": "a payload has an encoding that this release does not know",
+    "kind": "a row is of a kind that this release does not know",
+    "size": "a recorded size is not that of what is stored",
+    "metadata": "metadata is not JSON",
+    "parent": "a checkpoint's parent cannot be its parent",
+    "cycle": "the parents of a checkpoint lead back to it",
+    "text-index": "a text index does not agree with the rows",
+    "unused": "states that nothing names and nothing builds on; swept later",
+    "unchecked": "rows that this release does not check",
+}
+"""Every code of a `Finding`."""
+
+MAX_FINDINGS = 1000
+"""What a report lists; the rest is counted."""
+
+MAX_AFFECTED = 20
+"""What a finding lists of the checkpoints it affects; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, or (a note) only worth knowing.
+
+    ``code`` is one of `CODES`. ``affected`` names the checkpoints that cannot be loaded, or found,
+    because of it: the first twenty, of ``affected_count``. ``intact`` is the newest checkpoint of
+    the log that is whole. ``remedy`` is a command, or says what can be done.
+    """
+
+    code: str
+    sentence: str
+    severity: Literal["error", "note"] = "error"
+    tenant: str | None = None
+    thread_id: str | None = None
+    namespace: str | None = None
+    """As it is stored: ``/`` is the default one, ``/a/b/`` is ``("a", "b")``."""
+    checkpoint_id: str | None = None
+    seq: int | None = None
+    affected: tuple[str, ...] = ()
+    affected_count: int = 0
+    intact: str | None = None
+    remedy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was read, and what was found. `ok` says whether nothing is wrong (any more)."""
+
+    tenant: str | None
+    """``None``: all tenants."""
+    sampled: bool
+    logs: int
+    rows: int
+    """Entries of logs that were looked at."""
+    checkpoints: int
+    states: int
+    """States that were rebuilt and held to their checksum."""
+    payload_bytes: int
+    """Bytes of payloads that were read; what several states build on counts each time."""
+    state_bytes: int
+    text_indexes: tuple[str, ...]
+    """Those that were compared with the rows."""
+    errors: int
+    """Findings that are no notes; `findings` lists a thousand at most."""
+    findings: tuple[Finding, ...]
+    repaired: tuple[str, ...]
+    """Text indexes that were wrong and have been built anew."""
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no finding but notes."""
+        return self.errors == 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as a mapping, with ``ok``."""
+        return {"ok": self.ok} | asdict(self)
+
+
+@dataclass(slots=True)
+class Tally:
+    """A report in the making."""
+
+    logs: int = 0
+    rows: int = 0
+    checkpoints: int = 0
+    states: int = 0
+    payload_bytes: int = 0
+    state_bytes: int = 0
+    errors: int = 0
+    unused: int = 0
+    unchecked: dict[str, int] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+    def add(self, code: str, sentence: str, log: Log | None = None, **more: Any) -> None:
+        """Note a finding, of *log* if it is of one."""
+        assert code in CODES, code
+        place = {} if log is None else log._asdict()
+        finding = Finding(code, sentence, **place, **more)
+        self.errors += finding.severity == "error"
+        if len(self.findings) < MAX_FINDINGS:
+            self.findings.append(finding)
+
+    def add_notes(self) -> None:
+        """The notes about what was only counted."""
+        if self.unused:
+            self.add(
+                "unused",
+                f"{self.unused:,} states have no name and nothing builds on them; the next sweep "
+                "of their threads removes them",
+                severity="note",
+            )
+        for kind, count in sorted(self.unchecked.items()):
+            self.add(
+                "unchecked",
+                f"{count:,} rows of kind {kind!r} were not checked: this release reads states only",
+                severity="note",
+            )

@@ -1,0 +1,123 @@
+"""The verify command: what it prints, what it leaves, how it ends."""
+
+from __future__ import annotations
+
+import shlex
+import sqlite3
+
+import pytest
+from commandline import Answer, Call, lines, thread
+
+
+def change(url: str, sql: str) -> None:
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+        assert connection.execute(sql).rowcount != 0
+    connection.close()
+
+
+def test_a_whole_database_ends_with_zero(url: str, call: Call) -> None:
+    assert call("--db", url, "upgrade").code == 0
+    given = lines(thread("a", 8), thread("b", 4, customer=1))
+    assert call("--db", url, "import", "-", stdin=given).code == 0
+
+    answer = call("--db", url, "verify")
+    document = call("--db", url, "verify", "--json").json
+
+    assert answer.code == 0
+    assert "12 states of 2 logs rebuilt" in answer.out
+    assert "ok: nothing is wrong" in answer.out
+    assert answer.err == ""
+    assert document["ok"] is True
+    assert (document["states"], document["findings"], document["repaired"]) == (12, [], [])
+
+
+def test_damage_is_named_with_what_can_be_done_and_a_code_of_its_own(
+    filled: str, call: Call
+) -> None:
+    change(filled, "UPDATE deltas SET payload = x'00' WHERE thread_id = 'airline-1' AND seq = 8")
+
+    answer = call("--db", filled, "verify")
+    as_json = call("--db", filled, "verify", "--json")
+
+    assert answer.code == as_json.code == 5
+    assert "error [payload] thread 'airline-1' checkpoint '000008'" in answer.out
+    assert "newest whole checkpoint: 000007" in answer.out
+    (finding,) = as_json.json["findings"]
+    assert finding["affected"] == ["000008"]
+    assert f"what can be done: {finding['remedy']}" in answer.out
+    assert _run(call, filled, finding["remedy"]).code == 0
+    assert call("--db", filled, "show", "airline-1-restored").code == 0
+    assert call("--db", filled, "verify", "--thread", "airline-1-restored").code == 0
+
+
+def test_the_remedy_of_damage_in_the_past_leaves_nothing_to_find(filled: str, call: Call) -> None:
+    change(filled, "UPDATE deltas SET payload = x'00' WHERE thread_id = 'retail-1' AND seq = 2")
+    (finding,) = call("--db", filled, "verify", "--json").json["findings"]
+
+    for command in finding["remedy"].split("; "):
+        assert _run(call, filled, command).code == 0
+
+    assert call("--db", filled, "verify").code == 0
+
+
+def test_a_text_index_is_repaired_when_that_is_asked_for(filled: str, call: Call) -> None:
+    change(filled, "INSERT INTO deltas_search(deltas_search) VALUES ('delete-all')")
+    assert call("--db", filled, "search", "flights", "--json").json == []
+    looked = call("--db", filled, "verify")
+    assert looked.code == 5
+    assert "verify --repair" in looked.out
+
+    answer = call("--db", filled, "verify", "--repair")
+
+    assert answer.code == 0
+    assert "repaired: the text index deltas_search was built anew" in answer.out
+    assert len(call("--db", filled, "search", "flights", "--json").json) == 2
+
+
+def test_a_sample_and_one_thread_read_less(filled: str, call: Call) -> None:
+    def states(*options: str) -> int:
+        answer = call("--db", filled, "verify", "--json", *options)
+        assert answer.code == 0
+        found = answer.json
+        assert found["sampled"] is ("--sample" in options)
+        return int(found["states"])
+
+    assert states("--sample", "3") == 3
+    assert states("--sample", "50%") == 6
+    assert states("--thread", "retail-1") == 4
+    assert states("--all-tenants") == 12
+    assert states("--tenant", "nobody") == 0
+    assert states("--tenant", "nobody", "--all-tenants") == 12
+
+
+@pytest.mark.parametrize("sample", ["0", "-1", "0%", "100%", "5 %", "half", "1.5"])
+def test_a_sample_that_makes_no_sense_is_a_mistake_in_the_command(
+    sample: str, filled: str, call: Call
+) -> None:
+    answer = call("--db", filled, "verify", f"--sample={sample}")
+
+    assert answer.code == 2
+    assert answer.err.startswith("error [MA-USAGE]: ")
+
+
+def test_a_thread_that_is_not_there_is_not_found(filled: str, call: Call) -> None:
+    assert call("--db", filled, "verify", "--thread", "nobody").code == 1
+    assert call("--db", filled, "verify", "--thread", "b", "--all-tenants").code == 2
+
+
+def test_what_ids_hold_reaches_no_terminal_and_no_shell(file_url: str, call: Call) -> None:
+    name = "x'; rm -rf \x1b[31m $HOME"
+    assert call("--db", file_url, "import", "-", stdin=lines(thread(name, 4))).code == 0
+    change(file_url, "UPDATE deltas SET payload = x'00' WHERE seq = 4")
+
+    answer = call("--db", file_url, "verify", "--no-color")
+    (finding,) = call("--db", file_url, "verify", "--json").json["findings"]
+
+    assert "\x1b" not in answer.out
+    assert shlex.split(finding["remedy"])[2:] == [name, "000003", "--to", f"{name}-restored"]
+
+
+def _run(call: Call, url: str, remedy: str) -> Answer:
+    program, *arguments = shlex.split(remedy)
+    assert program == "memalchemy"
+    return call("--db", url, *arguments)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -17,7 +18,7 @@ from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, Tip, rebuild
 from memalchemy.checkpoints.keeping import Keeping
 from memalchemy.checkpoints.looking import Looking
 from memalchemy.checkpoints.metadata import check_metadata
-from memalchemy.checkpoints.saving import Request, Saver, encode_off_loop, off_loop
+from memalchemy.checkpoints.saving import Request, Saver, encode_off_loop, weight
 from memalchemy.checkpoints.scope import check_optional, missing
 from memalchemy.codec import values
 from memalchemy.contracts import (
@@ -29,7 +30,7 @@ from memalchemy.contracts import (
     Unset,
     to_timedelta,
 )
-from memalchemy.database import Database, HostConnection
+from memalchemy.database import Database, HostConnection, Then
 from memalchemy.errors import Corrupt
 from memalchemy.events import operation
 from memalchemy.keys import check_name
@@ -178,26 +179,17 @@ class Checkpointer(Looking, Branching, Keeping):
         check_optional(checkpoint_id)
         now = datetime.now(UTC)
         with operation("checkpoint.load", **self._about(thread_id, checkpoint_id)) as event:
-            tip = await self.db.read(
+            found = await self.db.read_then(
                 lambda: queries.chain(self.db.dialect, log, checkpoint_id, now),
+                Then(partial(_decoded, thread_id), weight),
                 connection=connection,
                 event=event,
             )
-            if tip is None:
+            if found is None:
                 return None
-            event.payload_bytes = sum(len(link.payload) for link in tip.links)
-
-            def decode() -> tuple[Tip, dict[str, Any]]:
-                rebuilt = rebuild(tip)
-                return rebuilt, values.decode_state(rebuilt.parts())
-
-            try:
-                rebuilt, state = await off_loop(tip.raw_size, decode)
-            except Corrupt as error:
-                raise Corrupt(
-                    f"checkpoint {tip.checkpoint_id!r} of thread {thread_id!r}: {error}"
-                ) from error
-            event.checkpoint_id = tip.checkpoint_id
+            rebuilt, state = found
+            event.payload_bytes = sum(len(link.payload) for link in rebuilt.links)
+            event.checkpoint_id = rebuilt.checkpoint_id
             event.state_bytes = values.state_size(rebuilt.parts())
             if checkpoint_id is None and connection is None and not self.db.read_only:
                 self._cache.put(log, rebuilt)
@@ -245,6 +237,18 @@ class Checkpointer(Looking, Branching, Keeping):
 
     async def close(self) -> None:
         """Nothing to do: connections are the database's. Part of the contract."""
+
+
+def _decoded(thread_id: str, tip: Tip | None) -> tuple[Tip, dict[str, Any]] | None:
+    if tip is None:
+        return None
+    try:
+        rebuilt = rebuild(tip)
+        return rebuilt, values.decode_state(rebuilt.parts())
+    except Corrupt as error:
+        raise Corrupt(
+            f"checkpoint {tip.checkpoint_id!r} of thread {thread_id!r}: {error}"
+        ) from error
 
 
 def _positive(ttl: Seconds) -> timedelta:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,7 +16,7 @@ from memalchemy.checkpoints.queries import chain, find_saved
 from memalchemy.checkpoints.upkeep import retention_binds
 from memalchemy.codec import text, values
 from memalchemy.contracts import UNSET, Retention, Unset
-from memalchemy.database import Database, HostConnection
+from memalchemy.database import OFF_LOOP_BYTES, Database, HostConnection, Then, off_loop
 from memalchemy.dialects import Dialect
 from memalchemy.errors import (
     Conflict,
@@ -30,9 +30,6 @@ from memalchemy.log import Head, Log, Position, append, new_epoch, read_head, re
 from memalchemy.statements import Program
 
 T = TypeVar("T")
-
-OFF_LOOP_BYTES = 512 * 1024
-"""States from here on are compressed and decoded in a thread, so that they do not stop the loop."""
 
 TRIES = 20
 DELTA_TRIES = 3
@@ -178,13 +175,14 @@ class Saver:
             event.cache_hit = True
             return cached
         event.cache_hit = False
-        read = await self.db.read(
+        read = await self.db.read_then(
             lambda: chain(self.db.dialect, request.log, request.parent_id, request.now),
+            Then(lambda tip: None if tip is None else rebuild(tip), weight),
             connection=connection,
             event=event,
         )
         if read is not None:
-            return await off_loop(read.raw_size, lambda: rebuild(read))
+            return read
         if request.parent_id is not None:
             head = await self._head(request.log, connection, event)
             if head is not None and head.deleted_at is not None:
@@ -320,11 +318,9 @@ def _look(d: Dialect, log: Log) -> Program[Head | None]:
     return Head._make(rows[0]) if rows else None
 
 
-async def off_loop(size: int, work: Callable[[], T]) -> T:
-    """Do *work* on *size* bytes here, or in a thread where it would stop the loop for long."""
-    if size < OFF_LOOP_BYTES:
-        return work()
-    return await asyncio.to_thread(work)
+def weight(tip: Tip | None) -> int:
+    """How much there is to decode."""
+    return 0 if tip is None else tip.raw_size
 
 
 async def encode_off_loop(

@@ -33,28 +33,32 @@ _VOICING_MARKS = "\u3099\u309a"
 
 def search_text(strings: Iterable[str]) -> str | None:
     """The text to index for *strings*; ``None`` if there is none."""
-    words: list[str] = []
+    pieces: list[str] = []
     room = MAX_TEXT
     for text in strings:
-        for token in tokens(text):
-            room -= len(token) + 1
-            if room < 0:
-                return " ".join(words)
-            words.append(token)
-    return " ".join(words) or None
+        piece = " ".join(tokens(text))
+        if len(piece) >= room:
+            # The last word that fits, whole.
+            cut = piece.rfind(" ", 0, room)
+            pieces.append(piece[: max(cut, 0)])
+            break
+        if piece:
+            pieces.append(piece)
+            room -= len(piece) + 1
+    return " ".join(filter(None, pieces)) or None
 
 
-def tokens(text: str) -> Iterator[str]:
+def tokens(text: str) -> list[str]:
     """The tokens of *text*, in order: words, numbers, and single CJK characters."""
     if text.isascii():
-        for match in _ASCII_TOKEN.finditer(text):
-            if len(match[0]) <= MAX_TOKEN:
-                yield match[0]
-        return
-    for match in _TOKEN.finditer(_fold(text)):
-        token = match[0]
-        if len(token) <= MAX_TOKEN:
-            yield token if token.isascii() else token.casefold()
+        found: list[str] = _ASCII_TOKEN.findall(text)
+    else:
+        found = [
+            token if token.isascii() else token.casefold() for token in _TOKEN.findall(_fold(text))
+        ]
+    if found and len(max(found, key=len)) > MAX_TOKEN:
+        return [token for token in found if len(token) <= MAX_TOKEN]
+    return found
 
 
 def query_terms(query: str, limit: int = 32) -> list[list[str]]:

@@ -8,11 +8,11 @@ written twice.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from copy import copy
 from functools import partial
+from os import PathLike, fspath
 from typing import Any, Literal, TypeVar
 
 from sqlalchemy import Connection
@@ -21,6 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from memalchemy.database.core import Core, HostConnection, Mode, ThreadBound
 from memalchemy.database.replica import Replica
+from memalchemy.database.running import OFF_LOOP_BYTES, Then, off_loop
 from memalchemy.dialects import Dialect
 from memalchemy.errors import CapabilityMissing
 from memalchemy.events import Event
@@ -28,8 +29,9 @@ from memalchemy.keys import check_tenant
 from memalchemy.statements import Program
 
 T = TypeVar("T")
+U = TypeVar("U")
 
-__all__ = ["Database", "HostConnection", "ThreadBound"]
+__all__ = ["OFF_LOOP_BYTES", "Database", "HostConnection", "Then", "ThreadBound", "off_loop"]
 
 
 class Database:
@@ -238,7 +240,7 @@ class Database:
 
     async def backup(
         self,
-        file: str | os.PathLike[str],
+        file: str | PathLike[str],
         *,
         force: bool = False,
         progress: Callable[[int, int], None] | None = None,
@@ -263,7 +265,7 @@ class Database:
             if progress is not None:
                 loop.call_soon_threadsafe(progress, done, pages)
 
-        return await self._core.back_up(os.fspath(file), tell, force=force)
+        return await self._core.back_up(fspath(file), tell, force=force)
 
     async def read(
         self,
@@ -283,6 +285,21 @@ class Database:
             return await self._core.run(program, "read", connection, event)
         return await self._replica.read(
             lambda core: core.run(program, "read", None, event), fallback=self._fallback
+        )
+
+    async def read_then(
+        self,
+        program: Callable[[], Program[T]],
+        then: Then[T, U],
+        *,
+        connection: HostConnection | None = None,
+        event: Event | None = None,
+    ) -> U:
+        """`read`, and what is made of its answer away from the loop where that takes long."""
+        if self._replica is None or connection is not None or not self.read_only:
+            return await self._core.read_then(program, then, connection, event)
+        return await self._replica.read(
+            lambda core: core.read_then(program, then, None, event), fallback=self._fallback
         )
 
     async def write(

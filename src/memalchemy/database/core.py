@@ -20,7 +20,15 @@ from memalchemy import migrate
 from memalchemy.database import backup
 from memalchemy.database.backup import Progress
 from memalchemy.database.embedded import Embedded
-from memalchemy.database.running import Lost, RolledBack, drive, translating, translator
+from memalchemy.database.running import (
+    Lost,
+    RolledBack,
+    Then,
+    drive,
+    off_loop,
+    translating,
+    translator,
+)
 from memalchemy.database.served import Served
 from memalchemy.database.url import display, parse
 from memalchemy.dialects import DIALECTS, dialect_of
@@ -29,6 +37,7 @@ from memalchemy.events import Event, publish
 from memalchemy.statements import Program
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class ThreadBound(abc.ABC):
@@ -139,6 +148,24 @@ class Core:
             await self.ready()
         return await self._repeat(job, mode, mode == "read")
 
+    async def read_then(
+        self,
+        program: Callable[[], Program[T]],
+        then: Then[T, U],
+        connection: HostConnection | None,
+        event: Event | None,
+    ) -> U:
+        if self._embedded is None or connection is not None:
+            found = await self.run(program, "read", connection, event)
+            return await off_loop(then.size(found), partial(then.work, found))
+
+        def job(sync: Connection) -> U:
+            return then.work(drive(sync, program(), self.translate, self._options, event))
+
+        if not self._is_ready or self._pid != os.getpid():
+            await self.ready()
+        return await self._repeat(job, "read", True)
+
     async def ready(self) -> None:
         """Once per process: check or migrate the schema, as ``migrate=`` says."""
         self._after_fork()
@@ -240,11 +267,11 @@ class Core:
         with translating(self.translate), backup.complete_or_absent(file, force=force) as part:
             return await self._embedded.back_up(part, progress)
 
-    async def close(self, *, off_loop: bool = True) -> None:
-        """Close; if not *off_loop*, without a thread, which a process that ends cannot start."""
+    async def close(self, *, in_thread: bool = True) -> None:
+        """Close; if not *in_thread*, without a thread, which a process that ends cannot start."""
         self._after_fork()
         if self._embedded is not None:
-            if off_loop:
+            if in_thread:
                 await asyncio.to_thread(self._embedded.close)
             else:
                 self._embedded.close()

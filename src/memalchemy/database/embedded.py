@@ -23,6 +23,8 @@ from sqlalchemy.pool import NullPool, StaticPool
 
 from memalchemy import migrate
 from memalchemy.database.backup import Progress, back_up
+from memalchemy.database.prepared import Prepared
+from memalchemy.database.replies import Reply, settle
 from memalchemy.database.writer import Lease, Writer
 from memalchemy.dialects.sqlite import prepare
 from memalchemy.errors import DatabaseUnreachable, MemalchemyError, SchemaOutdated
@@ -156,7 +158,7 @@ class Embedded:
         A cancelled caller leaves a job that is either done or never starts.
         """
         self._refuse_if_borrowed()
-        return await asyncio.wrap_future(self.writer.submit(job))
+        return await self.writer.submit(job)
 
     async def read(self, job: Callable[[Connection], T]) -> T:
         """Run *job* on a connection of its own; it sees the last commit."""
@@ -165,8 +167,9 @@ class Embedded:
         with self._lock:
             if self._readers is None:
                 self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="memalchemy-reader")
-            read = self._readers.submit(self._read, job)
-        return await asyncio.wrap_future(read)
+            reply: Reply[T] = Reply()
+            self._readers.submit(self._read, job, reply)
+        return await reply.future
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
@@ -298,14 +301,23 @@ class Embedded:
             raise SchemaOutdated(None, migrate.head(), missing_file=self._path)
         return f"{path.as_uri()}?mode=rw"
 
-    def _read(self, job: Callable[[Connection], T]) -> T:
+    def _read(self, job: Callable[[Connection], T], reply: Reply[T]) -> None:
+        if not reply.is_wanted:
+            return
+        try:
+            settle([(reply, job(self._reader()), None)])
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+            settle([(reply, None, error)])
+
+    def _reader(self) -> Connection:
         connection: Connection | None = getattr(self._reading, "connection", None)
         if connection is None:
             connection = _engine(lambda: self._open_file(read_only=True)).connect()
+            Prepared(connection)
             self._reading.connection = connection
             with self._lock:
                 self._read_connections.append(connection)
-        return job(connection)
+        return connection
 
     @asynccontextmanager
     async def _borrowable(self, *, read_only: bool = False) -> AsyncIterator[AsyncConnection]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from memalchemy import migrate
+from memalchemy.database.prepared import Prepared
 from memalchemy.dialects import Dialect, Failure
 from memalchemy.dialects.base import original
 from memalchemy.errors import (
@@ -27,6 +30,7 @@ from memalchemy.events import Event
 from memalchemy.statements import Answer, Program
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class Lost(DatabaseUnreachable):
@@ -45,15 +49,18 @@ def drive(
     event: Event | None = None,
 ) -> T:
     """Run *program* to its end. A statement's failure is thrown into it as our own error."""
+    prepared = Prepared.of(connection)
     try:
         statement, parameters = next(program)
         while True:
             if event is not None:
                 event.round_trips += 1
             try:
-                result = connection.execute(statement, parameters, execution_options=options)
-                rows = result.all() if result.returns_rows else ()
-                answer = Answer(rows, result.rowcount)
+                answer = None if prepared is None else prepared.execute(statement, parameters)
+                if answer is None:
+                    result = connection.execute(statement, parameters, execution_options=options)
+                    rows = result.all() if result.returns_rows else ()
+                    answer = Answer(rows, result.rowcount)
             except SQLAlchemyError as error:
                 ours = translate(error)
                 if ours is error:
@@ -67,6 +74,27 @@ def drive(
         return result_value
     finally:
         program.close()
+
+
+OFF_LOOP_BYTES = 512 * 1024
+"""States from here on are compressed and decoded in a thread, so that they do not stop the loop."""
+
+
+async def off_loop(size: int, work: Callable[[], T]) -> T:
+    """Do *work* on *size* bytes here, or in a thread where it would stop the loop for long."""
+    if size < OFF_LOOP_BYTES:
+        return work()
+    return await asyncio.to_thread(work)
+
+
+@dataclass(frozen=True, slots=True)
+class Then(Generic[T, U]):
+    """Work on a program's answer, such as decoding: where the program ran, if that is a thread of
+    its own; else here, or in a thread if *size* says that it is much.
+    """
+
+    work: Callable[[T], U]
+    size: Callable[[T], int]
 
 
 class Translate(Protocol):

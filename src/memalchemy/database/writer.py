@@ -8,6 +8,7 @@ one, so a bad save never harms its neighbours.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import queue
@@ -20,9 +21,12 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
+from memalchemy.database.prepared import Prepared
+from memalchemy.database.replies import Reply, settle
+
 T = TypeVar("T")
 Job = Callable[[Connection], Any]
-Queued = tuple[Job, "Future[Any]"]
+Queued = tuple[Job, Reply[Any]]
 
 _END = object()
 
@@ -61,16 +65,19 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._ending: threading.Thread | None = None
         self._connection: Connection | None = None
+        self._raw: Any = None
         self.working = threading.RLock()
         _writers.add(self)
 
-    def submit(self, job: Callable[[Connection], T]) -> Future[T]:
-        """Queue *job*. Its future resolves after the commit; a cancelled one never starts."""
-        future: Future[T] = Future()
+    def submit(self, job: Callable[[Connection], T]) -> asyncio.Future[T]:
+        """Queue *job*, from a task. Its future is settled after the commit; one that is cancelled
+        before its turn never starts.
+        """
+        reply: Reply[T] = Reply()
         with self._lock:
             self._start()
-            self._queue.put((job, future))
-        return future
+            self._queue.put((job, reply))
+        return reply.future
 
     def lease(self) -> Lease:
         """Ask for the writer's turn. It waits from ``granted`` on until `Lease.give_back`."""
@@ -126,47 +133,46 @@ class Writer:
         return batch, item
 
     def _run_batch(self, batch: list[Queued]) -> None:
-        live = [(job, future) for job, future in batch if future.set_running_or_notify_cancel()]
+        live = [(job, reply) for job, reply in batch if reply.is_wanted]
         if not live:
             return
         try:
             connection = self._begin()
         except BaseException as error:  # noqa: BLE001 - handed to everybody who waits
             # A database that is locked is so for all of them: nobody waits for it again.
-            for _, future in live:
-                future.set_exception(error)
+            settle((reply, None, error) for _, reply in live)
             return
         if len(live) > 1:
             # A failure is not lost: each job runs again alone and reports for itself.
             with contextlib.suppress(Exception):
                 results = self._finish(connection, [job for job, _ in live])
-                for (_, future), result in zip(live, results, strict=True):
-                    future.set_result(result)
+                settle((r, result, None) for (_, r), result in zip(live, results, strict=True))
                 return
-        for job, future in live:
+        for job, reply in live:
             try:
-                if not _in_transaction(connection):
+                if not self._raw.in_transaction:
                     self._begin()
                 (result,) = self._finish(connection, [job])
             except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the job
-                future.set_exception(error)
+                settle([(reply, None, error)])
             else:
-                future.set_result(result)
+                settle([(reply, result, None)])
 
     def _begin(self) -> Connection:
         if self._connection is None:
             self._connection = self._connect()
-        self._connection.exec_driver_sql("BEGIN IMMEDIATE")
+            self._raw = Prepared(self._connection).raw
+        self._raw.execute("BEGIN IMMEDIATE")
         return self._connection
 
     def _finish(self, connection: Connection, jobs: list[Job]) -> list[Any]:
         try:
             results = [job(connection) for job in jobs]
-            connection.exec_driver_sql("COMMIT")
+            self._raw.execute("COMMIT")
         except BaseException:
             # A full disk or a failed COMMIT may have rolled back already.
-            if _in_transaction(connection):
-                connection.exec_driver_sql("ROLLBACK")
+            if self._raw.in_transaction:
+                self._raw.execute("ROLLBACK")
             raise
         return results
 
@@ -176,10 +182,6 @@ class Writer:
             self._connection.close()
             engine.dispose()
             self._connection = None
-
-
-def _in_transaction(connection: Connection) -> bool:
-    return bool(connection.connection.dbapi_connection.in_transaction)  # type: ignore[union-attr]
 
 
 # A child inherits what SQLite remembers of this process's locks: forked in the middle of a batch,

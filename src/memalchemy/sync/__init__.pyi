@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from os import PathLike
 from typing import Any, Literal, Self
 
 from sqlalchemy import Connection
@@ -16,7 +17,8 @@ from memalchemy.contracts import (
     Seconds,
     Unset,
 )
-from memalchemy.database import T, os
+from memalchemy.database import T, U
+from memalchemy.database.running import Then
 from memalchemy.dialects import Dialect
 from memalchemy.events import Event
 from memalchemy.statements import Program
@@ -89,7 +91,7 @@ class Database:
     def __exit__(self, *error: object) -> None: ...
     def backup(
         self,
-        file: str | os.PathLike[str],
+        file: str | PathLike[str],
         *,
         force: bool = False,
         progress: Callable[[int, int], None] | None = None,
@@ -173,6 +175,16 @@ class Database:
     @property
     def read_only(self) -> bool:
         """Whether it refuses every write, as `replica` gives it."""
+
+    def read_then(
+        self,
+        program: Callable[[], Program[T]],
+        then: Then[T, U],
+        *,
+        connection: HostConnection | None = None,
+        event: Event | None = None,
+    ) -> U:
+        """`read`, and what is made of its answer away from the loop where that takes long."""
 
     def replica(self, *, fallback: bool = True) -> Database:
         """The same database, read only: every read from the replica, states too, however old.

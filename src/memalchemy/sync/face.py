@@ -192,7 +192,7 @@ class Root(Face):
     """The face that others work on: the `Database`. It has the loop."""
 
     def _make_loop(self, made: Any) -> Loop:
-        return Loop(functools.partial(made.identity.close, off_loop=False))
+        return Loop(functools.partial(made.identity.close, in_thread=False))
 
     def close(self) -> None:
         """Let running calls end, finish queued writes, close every connection and the thread.

@@ -13,9 +13,8 @@ from typing import Any
 
 from sqlalchemy import Executable
 
-from memalchemy.checkpoints.saving import off_loop
 from memalchemy.codec.values import Parts, state_size
-from memalchemy.database import Database
+from memalchemy.database import Database, off_loop
 from memalchemy.keys import decode_namespace
 from memalchemy.log import STATES, Log
 from memalchemy.statements import Answer, Program

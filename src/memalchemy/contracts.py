@@ -94,6 +94,19 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a long operation is. ``done`` of about ``total`` logs were looked at (a log is a
+    thread in one namespace), ``removed`` checkpoints went, ``busy`` logs were passed over because
+    somebody was writing to them.
+    """
+
+    done: int
+    total: int
+    removed: int = 0
+    busy: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointerCapabilities:
     """What a checkpointer can do. `memalchemy.Checkpointer` has them all, on every database."""
 

@@ -439,29 +439,6 @@ AND checkpoints.thread_id = :k_thread_id
 AND checkpoints.namespace = :k_namespace
 ORDER BY checkpoints.seq
 
--- checkpoints.upkeep.list_logs(after=True)
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND threads.thread_id > :p_thread_id
-ORDER BY threads.thread_id
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.upkeep.list_logs(after=False)
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-ORDER BY threads.thread_id
-FETCH FIRST :p_limit ROWS ONLY
-
 -- checkpoints.upkeep.list_namespaces()
 SELECT threads.namespace, threads.deleted_at
 FROM threads
@@ -469,35 +446,11 @@ WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.namespace
 
--- checkpoints.upkeep.list_stale()
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < :p_cutoff
-  OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
-ORDER BY threads.thread_id
-FETCH FIRST :p_limit ROWS ONLY
-
 -- checkpoints.upkeep.list_threads()
 SELECT DISTINCT threads.thread_id
 FROM threads
 WHERE threads.tenant = :k_tenant
 ORDER BY threads.thread_id
-
--- checkpoints.upkeep.lock_stale()
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.thread_id = :k_thread_id
-AND threads.namespace = :k_namespace
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < :p_cutoff
-  OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
-FOR UPDATE
 
 -- checkpoints.upkeep.rewrite_delta()
 UPDATE deltas
@@ -879,6 +832,889 @@ AND checkpoints.thread_id = :k_thread_id
 AND checkpoints.namespace = :k_namespace
 AND checkpoints.checkpoint_id = :p_checkpoint_id
 
+-- log.many.count_logs(which=live, scope=namespace)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+
+-- log.many.count_logs(which=live, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+
+-- log.many.count_logs(which=live, scope=log)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+
+-- log.many.count_logs(which=live, scope=thread)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+
+-- log.many.count_logs(which=stale, scope=namespace)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+
+-- log.many.count_logs(which=stale, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+
+-- log.many.count_logs(which=stale, scope=log)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+
+-- log.many.count_logs(which=stale, scope=thread)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+
+-- log.many.empty_listed(table=checkpoints)
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND (checkpoints.thread_id, checkpoints.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
+          namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- log.many.empty_listed(table=deltas)
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND (deltas.thread_id, deltas.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
+          namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- log.many.empty_listed(table=threads)
+DELETE FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
+          namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- log.many.find_listed(which=live)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
+          namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+
+-- log.many.find_listed(which=stale)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
+          namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+
+-- log.many.forget_listed()
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND (checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
+  SELECT ranked.thread_id, ranked.namespace, ranked.seq
+  FROM (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN (
+      SELECT each_.thread_id, each_.namespace
+      FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
+            namespace VARCHAR2(4000) PATH '$[1]')) each_) listed ON checkpoints.thread_id = listed.thread_id
+    AND checkpoints.namespace = listed.namespace
+    WHERE checkpoints.tenant = :k_tenant) ranked
+  WHERE ranked.newer > :p_keep
+  AND mod(ranked.seq, :p_every) != 0
+  AND ranked.created_at < :p_cutoff
+  ORDER BY ranked.thread_id, ranked.namespace, ranked.seq
+  FETCH FIRST :p_limit ROWS ONLY)
+
+-- log.many.list_prunable(scope=namespace, after=True)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.namespace > :p_namespace)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = :k_tenant
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > :p_keep
+        AND mod(ranked.seq, :p_every) != 0
+        AND ranked.created_at < :p_cutoff) THEN 1
+      ELSE 0 END), :coalesce_1) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = :k_tenant) ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=namespace, after=False)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = :k_tenant
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > :p_keep
+        AND mod(ranked.seq, :p_every) != 0
+        AND ranked.created_at < :p_cutoff) THEN 1
+      ELSE 0 END), :coalesce_1) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = :k_tenant) ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=tenant, after=True)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.namespace > :p_namespace)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = :k_tenant
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > :p_keep
+        AND mod(ranked.seq, :p_every) != 0
+        AND ranked.created_at < :p_cutoff) THEN 1
+      ELSE 0 END), :coalesce_1) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = :k_tenant) ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=tenant, after=False)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = :k_tenant
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > :p_keep
+        AND mod(ranked.seq, :p_every) != 0
+        AND ranked.created_at < :p_cutoff) THEN 1
+      ELSE 0 END), :coalesce_1) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = :k_tenant) ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=log, after=True)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.thread_id = :k_thread_id
+  AND threads.namespace = :k_namespace
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.namespace > :p_namespace)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = :k_tenant
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > :p_keep
+        AND mod(ranked.seq, :p_every) != 0
+        AND ranked.created_at < :p_cutoff) THEN 1
+      ELSE 0 END), :coalesce_1) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = :k_tenant) ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=log, after=False)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.thread_id = :k_thread_id
+  AND threads.namespace = :k_namespace
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = :k_tenant
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > :p_keep
+        AND mod(ranked.seq, :p_every) != 0
+        AND ranked.created_at < :p_cutoff) THEN 1
+      ELSE 0 END), :coalesce_1) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = :k_tenant) ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=thread, after=True)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.thread_id = :k_thread_id
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.namespace > :p_namespace)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = :k_tenant
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > :p_keep
+        AND mod(ranked.seq, :p_every) != 0
+        AND ranked.created_at < :p_cutoff) THEN 1
+      ELSE 0 END), :coalesce_1) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = :k_tenant) ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=thread, after=False)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.thread_id = :k_thread_id
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = :k_tenant
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > :p_keep
+        AND mod(ranked.seq, :p_every) != 0
+        AND ranked.created_at < :p_cutoff) THEN 1
+      ELSE 0 END), :coalesce_1) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = :k_tenant) ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_stale(scope=namespace, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.thread_id >= :p_thread_id
+AND (threads.thread_id > :p_thread_id
+  OR threads.namespace > :p_namespace)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.many.list_stale(scope=namespace, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.many.list_stale(scope=tenant, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id >= :p_thread_id
+AND (threads.thread_id > :p_thread_id
+  OR threads.namespace > :p_namespace)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.many.list_stale(scope=tenant, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.many.list_stale(scope=log, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.thread_id >= :p_thread_id
+AND (threads.thread_id > :p_thread_id
+  OR threads.namespace > :p_namespace)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.many.list_stale(scope=log, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.many.list_stale(scope=thread, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.thread_id >= :p_thread_id
+AND (threads.thread_id > :p_thread_id
+  OR threads.namespace > :p_namespace)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.many.list_stale(scope=thread, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.many.lock_listed(which=live, wait=True)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
+          namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+FOR UPDATE
+
+-- log.many.lock_listed(which=live, wait=False)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
+          namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+FOR UPDATE SKIP LOCKED
+
+-- log.many.lock_listed(which=stale, wait=True)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
+          namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+FOR UPDATE
+
+-- log.many.lock_listed(which=stale, wait=False)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
+          namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+FOR UPDATE SKIP LOCKED
+
+-- log.many.move_listed()
+UPDATE threads
+SET version=(threads.version + :version_1), epoch=(threads.epoch + :p_moved)
+WHERE threads.tenant = :k_tenant
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
+          namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- log.many.sweep_listed()
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND (deltas.thread_id, deltas.namespace, deltas.seq) IN (
+  WITH alive(thread_id, namespace, seq, base_seq) AS (
+    SELECT deltas.thread_id AS thread_id, deltas.namespace AS namespace, deltas.seq AS seq,
+      deltas.base_seq AS base_seq
+    FROM deltas
+    JOIN checkpoints ON deltas.tenant = checkpoints.tenant
+    AND deltas.thread_id = checkpoints.thread_id
+    AND deltas.namespace = checkpoints.namespace
+    AND deltas.seq = checkpoints.seq
+    WHERE checkpoints.tenant = :k_tenant
+    AND (checkpoints.thread_id, checkpoints.namespace) IN (
+      SELECT listed.thread_id, listed.namespace
+      FROM (
+        SELECT each_.thread_id, each_.namespace
+        FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
+              namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
+    UNION ALL
+    SELECT base.thread_id AS thread_id, base.namespace AS namespace, base.seq AS seq,
+      base.base_seq AS base_seq
+    FROM deltas base
+    JOIN alive ON base.thread_id = alive.thread_id
+    AND base.namespace = alive.namespace
+    AND base.seq = alive.base_seq
+    WHERE base.tenant = :k_tenant)
+  SELECT doomed.thread_id, doomed.namespace, doomed.seq
+  FROM deltas doomed LEFT OUTER
+  JOIN alive needed ON needed.thread_id = doomed.thread_id
+  AND needed.namespace = doomed.namespace
+  AND needed.seq = doomed.seq
+  WHERE doomed.tenant = :k_tenant
+  AND (doomed.thread_id, doomed.namespace) IN (
+    SELECT listed.thread_id, listed.namespace
+    FROM (
+      SELECT each_.thread_id, each_.namespace
+      FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
+            namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
+  AND doomed.kind IN ('snapshot', 'delta')
+  AND needed.seq IS NULL
+  ORDER BY doomed.seq DESC
+  FETCH FIRST :p_limit ROWS ONLY)
+
 -- log.removing.bury()
 UPDATE threads
 SET version=(threads.version + :version_1), epoch=(threads.epoch + :epoch_1), head_id=NULL,
@@ -949,16 +1785,11 @@ WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
 
--- log.removing.remove_heads(scope=log)
+-- log.removing.remove_head()
 DELETE FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
-
--- log.removing.remove_heads(scope=thread)
-DELETE FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.thread_id = :k_thread_id
 
 -- log.removing.remove_name()
 DELETE FROM checkpoints

@@ -443,29 +443,6 @@ AND checkpoints.thread_id = $2::VARCHAR
 AND checkpoints.namespace = $3::VARCHAR
 ORDER BY checkpoints.seq
 
--- checkpoints.upkeep.list_logs(after=True)
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-AND threads.thread_id > $4::VARCHAR
-ORDER BY threads.thread_id
-LIMIT $5
-
--- checkpoints.upkeep.list_logs(after=False)
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-ORDER BY threads.thread_id
-LIMIT $4
-
 -- checkpoints.upkeep.list_namespaces()
 SELECT threads.namespace, threads.deleted_at
 FROM threads
@@ -473,35 +450,11 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 ORDER BY threads.namespace
 
--- checkpoints.upkeep.list_stale()
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
-ORDER BY threads.thread_id
-LIMIT $6
-
 -- checkpoints.upkeep.list_threads()
 SELECT DISTINCT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 ORDER BY threads.thread_id
-
--- checkpoints.upkeep.lock_stale()
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
-FOR UPDATE OF threads
 
 -- checkpoints.upkeep.rewrite_delta()
 UPDATE deltas
@@ -2354,6 +2307,876 @@ AND checkpoints.thread_id = $2::VARCHAR
 AND checkpoints.namespace = $3::VARCHAR
 AND checkpoints.checkpoint_id = $4::VARCHAR
 
+-- log.many.count_logs(which=live, scope=namespace)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- log.many.count_logs(which=live, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+
+-- log.many.count_logs(which=live, scope=log)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+
+-- log.many.count_logs(which=live, scope=thread)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- log.many.count_logs(which=stale, scope=namespace)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+
+-- log.many.count_logs(which=stale, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $2::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $3::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $4::TIMESTAMP WITH TIME ZONE)
+
+-- log.many.count_logs(which=stale, scope=log)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+
+-- log.many.count_logs(which=stale, scope=thread)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+
+-- log.many.empty_listed(table=checkpoints)
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.thread_id, checkpoints.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id, (each.value ->> 1) COLLATE "C" AS namespace
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.many.empty_listed(table=deltas)
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND (deltas.thread_id, deltas.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id, (each.value ->> 1) COLLATE "C" AS namespace
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.many.empty_listed(table=threads)
+DELETE FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id, (each.value ->> 1) COLLATE "C" AS namespace
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.many.find_listed(which=live)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id, (each.value ->> 1) COLLATE "C" AS namespace
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- log.many.find_listed(which=stale)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id, (each.value ->> 1) COLLATE "C" AS namespace
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+
+-- log.many.forget_listed()
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
+  SELECT ranked.thread_id, ranked.namespace, ranked.seq
+  FROM (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN (
+      SELECT (each.value ->> 0) COLLATE "C" AS thread_id, (each.value ->> 1) COLLATE "C" AS namespace
+      FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.thread_id = listed.thread_id
+    AND checkpoints.namespace = listed.namespace
+    WHERE checkpoints.tenant = $1::VARCHAR) AS ranked
+  WHERE ranked.newer > $3
+  AND ranked.seq % $4::BIGINT != 0
+  AND ranked.created_at < $5::TIMESTAMP WITH TIME ZONE
+  ORDER BY ranked.thread_id, ranked.namespace, ranked.seq
+  LIMIT $6)
+
+-- log.many.list_prunable(scope=namespace, after=True)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.namespace = $6::VARCHAR
+  AND threads.thread_id >= $7::VARCHAR
+  AND (threads.thread_id > $7::VARCHAR
+    OR threads.namespace > $8::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $10)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = $1::VARCHAR
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas AS child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > $2
+        AND ranked.seq % $3::BIGINT != 0
+        AND ranked.created_at < $4::TIMESTAMP WITH TIME ZONE) THEN 1
+      ELSE 0 END), $5::INTEGER) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = $1::VARCHAR) AS ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) AS counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=namespace, after=False)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.namespace = $6::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $8)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = $1::VARCHAR
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas AS child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > $2
+        AND ranked.seq % $3::BIGINT != 0
+        AND ranked.created_at < $4::TIMESTAMP WITH TIME ZONE) THEN 1
+      ELSE 0 END), $5::INTEGER) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = $1::VARCHAR) AS ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) AS counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=tenant, after=True)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id >= $6::VARCHAR
+  AND (threads.thread_id > $6::VARCHAR
+    OR threads.namespace > $7::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $8::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $9)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = $1::VARCHAR
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas AS child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > $2
+        AND ranked.seq % $3::BIGINT != 0
+        AND ranked.created_at < $4::TIMESTAMP WITH TIME ZONE) THEN 1
+      ELSE 0 END), $5::INTEGER) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = $1::VARCHAR) AS ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) AS counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=tenant, after=False)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $7)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = $1::VARCHAR
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas AS child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > $2
+        AND ranked.seq % $3::BIGINT != 0
+        AND ranked.created_at < $4::TIMESTAMP WITH TIME ZONE) THEN 1
+      ELSE 0 END), $5::INTEGER) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = $1::VARCHAR) AS ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) AS counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=log, after=True)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $6::VARCHAR
+  AND threads.namespace = $7::VARCHAR
+  AND threads.thread_id >= $8::VARCHAR
+  AND (threads.thread_id > $8::VARCHAR
+    OR threads.namespace > $9::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $10::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $11)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = $1::VARCHAR
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas AS child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > $2
+        AND ranked.seq % $3::BIGINT != 0
+        AND ranked.created_at < $4::TIMESTAMP WITH TIME ZONE) THEN 1
+      ELSE 0 END), $5::INTEGER) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = $1::VARCHAR) AS ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) AS counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=log, after=False)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $6::VARCHAR
+  AND threads.namespace = $7::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $8::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $9)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = $1::VARCHAR
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas AS child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > $2
+        AND ranked.seq % $3::BIGINT != 0
+        AND ranked.created_at < $4::TIMESTAMP WITH TIME ZONE) THEN 1
+      ELSE 0 END), $5::INTEGER) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = $1::VARCHAR) AS ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) AS counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=thread, after=True)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $6::VARCHAR
+  AND threads.thread_id >= $7::VARCHAR
+  AND (threads.thread_id > $7::VARCHAR
+    OR threads.namespace > $8::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $10)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = $1::VARCHAR
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas AS child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > $2
+        AND ranked.seq % $3::BIGINT != 0
+        AND ranked.created_at < $4::TIMESTAMP WITH TIME ZONE) THEN 1
+      ELSE 0 END), $5::INTEGER) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = $1::VARCHAR) AS ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) AS counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=thread, after=False)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $6::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $8)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = $1::VARCHAR
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas AS child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > $2
+        AND ranked.seq % $3::BIGINT != 0
+        AND ranked.created_at < $4::TIMESTAMP WITH TIME ZONE) THEN 1
+      ELSE 0 END), $5::INTEGER) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = $1::VARCHAR) AS ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) AS counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_stale(scope=namespace, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.thread_id >= $3::VARCHAR
+AND (threads.thread_id > $3::VARCHAR
+  OR threads.namespace > $4::VARCHAR)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $8
+
+-- log.many.list_stale(scope=namespace, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $6
+
+-- log.many.list_stale(scope=tenant, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id >= $2::VARCHAR
+AND (threads.thread_id > $2::VARCHAR
+  OR threads.namespace > $3::VARCHAR)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $7
+
+-- log.many.list_stale(scope=tenant, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $2::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $3::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $4::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $5
+
+-- log.many.list_stale(scope=log, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND threads.thread_id >= $4::VARCHAR
+AND (threads.thread_id > $4::VARCHAR
+  OR threads.namespace > $5::VARCHAR)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $7::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $8::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $9
+
+-- log.many.list_stale(scope=log, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $7
+
+-- log.many.list_stale(scope=thread, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.thread_id >= $3::VARCHAR
+AND (threads.thread_id > $3::VARCHAR
+  OR threads.namespace > $4::VARCHAR)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $8
+
+-- log.many.list_stale(scope=thread, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $6
+
+-- log.many.lock_listed(which=live, wait=True)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id, (each.value ->> 1) COLLATE "C" AS namespace
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+FOR UPDATE OF threads
+
+-- log.many.lock_listed(which=live, wait=False)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id, (each.value ->> 1) COLLATE "C" AS namespace
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+FOR UPDATE OF threads SKIP LOCKED
+
+-- log.many.lock_listed(which=stale, wait=True)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id, (each.value ->> 1) COLLATE "C" AS namespace
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+FOR UPDATE OF threads
+
+-- log.many.lock_listed(which=stale, wait=False)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id, (each.value ->> 1) COLLATE "C" AS namespace
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+FOR UPDATE OF threads SKIP LOCKED
+
+-- log.many.move_listed()
+UPDATE threads
+SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT)
+WHERE threads.tenant = $3::VARCHAR
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id, (each.value ->> 1) COLLATE "C" AS namespace
+    FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.many.sweep_listed()
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND (deltas.thread_id, deltas.namespace, deltas.seq) IN (
+  WITH RECURSIVE alive(thread_id, namespace, seq, base_seq) AS (
+    SELECT deltas.thread_id AS thread_id, deltas.namespace AS namespace, deltas.seq AS seq,
+      deltas.base_seq AS base_seq
+    FROM deltas
+    JOIN checkpoints ON deltas.tenant = checkpoints.tenant
+    AND deltas.thread_id = checkpoints.thread_id
+    AND deltas.namespace = checkpoints.namespace
+    AND deltas.seq = checkpoints.seq
+    WHERE checkpoints.tenant = $1::VARCHAR
+    AND (checkpoints.thread_id, checkpoints.namespace) IN (
+      SELECT listed.thread_id, listed.namespace
+      FROM (
+        SELECT (each.value ->> 0) COLLATE "C" AS thread_id, (each.value ->> 1) COLLATE "C" AS namespace
+        FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+    UNION ALL
+    SELECT base.thread_id AS thread_id, base.namespace AS namespace, base.seq AS seq,
+      base.base_seq AS base_seq
+    FROM deltas AS base
+    JOIN alive ON base.thread_id = alive.thread_id
+    AND base.namespace = alive.namespace
+    AND base.seq = alive.base_seq
+    WHERE base.tenant = $1::VARCHAR)
+  SELECT doomed.thread_id, doomed.namespace, doomed.seq
+  FROM deltas AS doomed LEFT OUTER
+  JOIN alive AS needed ON needed.thread_id = doomed.thread_id
+  AND needed.namespace = doomed.namespace
+  AND needed.seq = doomed.seq
+  WHERE doomed.tenant = $1::VARCHAR
+  AND (doomed.thread_id, doomed.namespace) IN (
+    SELECT listed.thread_id, listed.namespace
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS thread_id, (each.value ->> 1) COLLATE "C" AS namespace
+      FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+  AND doomed.kind IN ('snapshot', 'delta')
+  AND needed.seq IS NULL
+  ORDER BY doomed.seq DESC
+  LIMIT $3)
+
 -- log.removing.bury()
 UPDATE threads
 SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT), head_id=NULL,
@@ -2424,16 +3247,11 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 AND threads.namespace = $3::VARCHAR
 
--- log.removing.remove_heads(scope=log)
+-- log.removing.remove_head()
 DELETE FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 AND threads.namespace = $3::VARCHAR
-
--- log.removing.remove_heads(scope=thread)
-DELETE FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
 
 -- log.removing.remove_name()
 DELETE FROM checkpoints

@@ -553,31 +553,6 @@ AND checkpoints.thread_id = ?
 AND checkpoints.namespace = ?
 ORDER BY checkpoints.seq
 
--- checkpoints.upkeep.list_logs(after=True)
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.thread_id > ?
-ORDER BY threads.thread_id
-LIMIT ?
-OFFSET ?
-
--- checkpoints.upkeep.list_logs(after=False)
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-ORDER BY threads.thread_id
-LIMIT ?
-OFFSET ?
-
 -- checkpoints.upkeep.list_namespaces()
 SELECT threads.namespace, threads.deleted_at
 FROM threads
@@ -585,36 +560,11 @@ WHERE threads.tenant = ?
 AND threads.thread_id = ?
 ORDER BY threads.namespace
 
--- checkpoints.upkeep.list_stale()
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < ?
-  OR threads.expires_at <= ?
-  OR threads.deleted_at < ?)
-ORDER BY threads.thread_id
-LIMIT ?
-OFFSET ?
-
 -- checkpoints.upkeep.list_threads()
 SELECT DISTINCT threads.thread_id
 FROM threads
 WHERE threads.tenant = ?
 ORDER BY threads.thread_id
-
--- checkpoints.upkeep.lock_stale()
-UPDATE threads
-SET next_seq=threads.next_seq
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < ?
-  OR threads.expires_at <= ?
-  OR threads.deleted_at < ?)
-RETURNING thread_id
 
 -- checkpoints.upkeep.purge(index=deltas_search)
 INSERT INTO deltas_search(deltas_search)
@@ -970,6 +920,894 @@ AND checkpoints.thread_id = ?
 AND checkpoints.namespace = ?
 AND checkpoints.checkpoint_id = ?
 
+-- log.many.count_logs(which=live, scope=namespace)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
+-- log.many.count_logs(which=live, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
+-- log.many.count_logs(which=live, scope=log)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
+-- log.many.count_logs(which=live, scope=thread)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
+-- log.many.count_logs(which=stale, scope=namespace)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+
+-- log.many.count_logs(which=stale, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+
+-- log.many.count_logs(which=stale, scope=log)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+
+-- log.many.count_logs(which=stale, scope=thread)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+
+-- log.many.empty_listed(table=checkpoints)
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND (checkpoints.thread_id, checkpoints.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+    FROM json_each(?) AS each) AS listed)
+
+-- log.many.empty_listed(table=deltas)
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND (deltas.thread_id, deltas.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+    FROM json_each(?) AS each) AS listed)
+
+-- log.many.empty_listed(table=threads)
+DELETE FROM threads
+WHERE threads.tenant = ?
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+    FROM json_each(?) AS each) AS listed)
+
+-- log.many.find_listed(which=live)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+    FROM json_each(?) AS each) AS listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
+-- log.many.find_listed(which=stale)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+    FROM json_each(?) AS each) AS listed)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+
+-- log.many.forget_listed()
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND (checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
+  SELECT ranked.thread_id, ranked.namespace, ranked.seq
+  FROM (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN (
+      SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+      FROM json_each(?) AS each) AS listed ON checkpoints.thread_id = listed.thread_id
+    AND checkpoints.namespace = listed.namespace
+    WHERE checkpoints.tenant = ?) AS ranked
+  WHERE ranked.newer > ?
+  AND ranked.seq % ? != 0
+  AND ranked.created_at < ?
+  ORDER BY ranked.thread_id, ranked.namespace, ranked.seq
+  LIMIT ?
+  OFFSET ?)
+
+-- log.many.list_prunable(scope=namespace, after=True)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?
+  AND threads.thread_id >= ?
+  AND (threads.thread_id > ?
+    OR threads.namespace > ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = ?
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas AS child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > ?
+        AND ranked.seq % ? != 0
+        AND ranked.created_at < ?) THEN 1
+      ELSE 0 END), ?) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = ?) AS ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) AS counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=namespace, after=False)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = ?
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas AS child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > ?
+        AND ranked.seq % ? != 0
+        AND ranked.created_at < ?) THEN 1
+      ELSE 0 END), ?) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = ?) AS ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) AS counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=tenant, after=True)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.thread_id >= ?
+  AND (threads.thread_id > ?
+    OR threads.namespace > ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = ?
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas AS child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > ?
+        AND ranked.seq % ? != 0
+        AND ranked.created_at < ?) THEN 1
+      ELSE 0 END), ?) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = ?) AS ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) AS counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=tenant, after=False)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = ?
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas AS child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > ?
+        AND ranked.seq % ? != 0
+        AND ranked.created_at < ?) THEN 1
+      ELSE 0 END), ?) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = ?) AS ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) AS counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=log, after=True)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.thread_id = ?
+  AND threads.namespace = ?
+  AND threads.thread_id >= ?
+  AND (threads.thread_id > ?
+    OR threads.namespace > ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = ?
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas AS child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > ?
+        AND ranked.seq % ? != 0
+        AND ranked.created_at < ?) THEN 1
+      ELSE 0 END), ?) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = ?) AS ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) AS counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=log, after=False)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.thread_id = ?
+  AND threads.namespace = ?
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = ?
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas AS child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > ?
+        AND ranked.seq % ? != 0
+        AND ranked.created_at < ?) THEN 1
+      ELSE 0 END), ?) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = ?) AS ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) AS counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=thread, after=True)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.thread_id = ?
+  AND threads.thread_id >= ?
+  AND (threads.thread_id > ?
+    OR threads.namespace > ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = ?
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas AS child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > ?
+        AND ranked.seq % ? != 0
+        AND ranked.created_at < ?) THEN 1
+      ELSE 0 END), ?) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = ?) AS ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) AS counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_prunable(scope=thread, after=False)
+WITH page AS (
+  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.thread_id = ?
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?)
+SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
+WHEN (EXISTS (
+    SELECT deltas.seq
+    FROM deltas
+    WHERE deltas.tenant = ?
+    AND deltas.thread_id = counted.thread_id
+    AND deltas.namespace = counted.namespace
+    AND deltas.kind IN ('snapshot', 'delta')
+    AND NOT (EXISTS (
+        SELECT checkpoints.seq
+        FROM checkpoints
+        WHERE checkpoints.tenant = deltas.tenant
+        AND checkpoints.thread_id = deltas.thread_id
+        AND checkpoints.namespace = deltas.namespace
+        AND checkpoints.seq = deltas.seq))
+    AND NOT (EXISTS (
+        SELECT child.seq
+        FROM deltas AS child
+        WHERE child.tenant = deltas.tenant
+        AND child.thread_id = deltas.thread_id
+        AND child.namespace = deltas.namespace
+        AND child.base_seq = deltas.seq)))) THEN 1
+ELSE 0 END AS needless
+FROM (
+  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
+    coalesce(sum(CASE
+      WHEN (ranked.newer > ?
+        AND ranked.seq % ? != 0
+        AND ranked.created_at < ?) THEN 1
+      ELSE 0 END), ?) AS going
+  FROM page LEFT OUTER
+  JOIN (
+    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
+      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace
+    WHERE checkpoints.tenant = ?) AS ranked ON ranked.thread_id = page.thread_id
+  AND ranked.namespace = page.namespace
+  GROUP BY page.thread_id, page.namespace) AS counted
+ORDER BY counted.thread_id, counted.namespace
+
+-- log.many.list_stale(scope=namespace, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.thread_id >= ?
+AND (threads.thread_id > ?
+  OR threads.namespace > ?)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.many.list_stale(scope=namespace, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.many.list_stale(scope=tenant, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id >= ?
+AND (threads.thread_id > ?
+  OR threads.namespace > ?)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.many.list_stale(scope=tenant, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.many.list_stale(scope=log, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.thread_id >= ?
+AND (threads.thread_id > ?
+  OR threads.namespace > ?)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.many.list_stale(scope=log, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.many.list_stale(scope=thread, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.thread_id >= ?
+AND (threads.thread_id > ?
+  OR threads.namespace > ?)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.many.list_stale(scope=thread, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.many.lock_listed(which=live, wait=True)
+UPDATE threads
+SET next_seq=threads.next_seq
+WHERE threads.tenant = ?
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+    FROM json_each(?) AS each) AS listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+RETURNING thread_id, namespace
+
+-- log.many.lock_listed(which=live, wait=False)
+UPDATE threads
+SET next_seq=threads.next_seq
+WHERE threads.tenant = ?
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+    FROM json_each(?) AS each) AS listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+RETURNING thread_id, namespace
+
+-- log.many.lock_listed(which=stale, wait=True)
+UPDATE threads
+SET next_seq=threads.next_seq
+WHERE threads.tenant = ?
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+    FROM json_each(?) AS each) AS listed)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+RETURNING thread_id, namespace
+
+-- log.many.lock_listed(which=stale, wait=False)
+UPDATE threads
+SET next_seq=threads.next_seq
+WHERE threads.tenant = ?
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+    FROM json_each(?) AS each) AS listed)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+RETURNING thread_id, namespace
+
+-- log.many.move_listed()
+UPDATE threads
+SET version=(threads.version + ?), epoch=(threads.epoch + ?)
+WHERE threads.tenant = ?
+AND (threads.thread_id, threads.namespace) IN (
+  SELECT listed.thread_id, listed.namespace
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+    FROM json_each(?) AS each) AS listed)
+
+-- log.many.sweep_listed()
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND (deltas.thread_id, deltas.namespace, deltas.seq) IN (
+  WITH RECURSIVE alive(thread_id, namespace, seq, base_seq) AS (
+    SELECT deltas.thread_id AS thread_id, deltas.namespace AS namespace, deltas.seq AS seq,
+      deltas.base_seq AS base_seq
+    FROM deltas
+    JOIN checkpoints ON deltas.tenant = checkpoints.tenant
+    AND deltas.thread_id = checkpoints.thread_id
+    AND deltas.namespace = checkpoints.namespace
+    AND deltas.seq = checkpoints.seq
+    WHERE checkpoints.tenant = ?
+    AND (checkpoints.thread_id, checkpoints.namespace) IN (
+      SELECT listed.thread_id, listed.namespace
+      FROM (
+        SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+        FROM json_each(?) AS each) AS listed)
+    UNION ALL
+    SELECT base.thread_id AS thread_id, base.namespace AS namespace, base.seq AS seq,
+      base.base_seq AS base_seq
+    FROM deltas AS base
+    JOIN alive ON base.thread_id = alive.thread_id
+    AND base.namespace = alive.namespace
+    AND base.seq = alive.base_seq
+    WHERE base.tenant = ?)
+  SELECT doomed.thread_id, doomed.namespace, doomed.seq
+  FROM deltas AS doomed LEFT OUTER
+  JOIN alive AS needed ON needed.thread_id = doomed.thread_id
+  AND needed.namespace = doomed.namespace
+  AND needed.seq = doomed.seq
+  WHERE doomed.tenant = ?
+  AND (doomed.thread_id, doomed.namespace) IN (
+    SELECT listed.thread_id, listed.namespace
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+      FROM json_each(?) AS each) AS listed)
+  AND doomed.kind IN ('snapshot', 'delta')
+  AND needed.seq IS NULL
+  ORDER BY doomed.seq DESC
+  LIMIT ?
+  OFFSET ?)
+
 -- log.removing.bury()
 UPDATE threads
 SET version=(threads.version + ?), epoch=(threads.epoch + ?), head_id=NULL, previous_id=NULL,
@@ -1038,16 +1876,11 @@ WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
 
--- log.removing.remove_heads(scope=log)
+-- log.removing.remove_head()
 DELETE FROM threads
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
-
--- log.removing.remove_heads(scope=thread)
-DELETE FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
 
 -- log.removing.remove_name()
 DELETE FROM checkpoints

@@ -60,6 +60,8 @@ class Dialect:
     utc_now: ClassVar[str] = "CURRENT_TIMESTAMP"
     byte_literal: ClassVar[str]
     """One byte, ``-``, as SQL: Oracle reads an empty value as NULL."""
+    list_bytes: ClassVar[int | None] = None
+    """How long the value of `listed` may be; ``None`` for as long as anyone likes."""
 
     def __str__(self) -> str:
         return self.name
@@ -84,9 +86,23 @@ class Dialect:
         """The value that an upsert tried to insert; a construct for *set_*."""
         raise NotImplementedError
 
-    def lock(self, table: Table, where: ColumnElement[bool], columns: Sequence[Any]) -> Executable:
-        """Lock rows until the transaction ends, and return their *columns* as they are now."""
-        return select(*columns).where(where).with_for_update(of=table)
+    def lock(
+        self,
+        table: Table,
+        where: ColumnElement[bool],
+        columns: Sequence[Any],
+        *,
+        skip_locked: bool = False,
+    ) -> Executable:
+        """Lock rows until the transaction ends, and return their *columns* as they are now.
+
+        With *skip_locked* only those that nobody else has locked: nothing is waited for.
+        """
+        return select(*columns).where(where).with_for_update(of=table, skip_locked=skip_locked)
+
+    def listed(self, parameter: str, columns: Sequence[str]) -> FromClause:
+        """The rows of a JSON array of arrays of texts, bound as one value, under these names."""
+        raise NotImplementedError
 
     def json_equals(self, table: Table, kind: str) -> ColumnElement[bool]:
         """Whether a key of ``table.meta`` has a value, a JSON value of *kind*.

@@ -95,6 +95,7 @@ class Oracle(Dialect):
     server_version: ClassVar[str] = "SELECT version_full FROM product_component_version"
     utc_now: ClassVar[str] = "SYS_EXTRACT_UTC(SYSTIMESTAMP)"
     byte_literal: ClassVar[str] = "HEXTORAW('2D')"
+    list_bytes: ClassVar[int | None] = MAX_TEXT_BIND - len("[]")
 
     def upsert(
         self,
@@ -109,9 +110,26 @@ class Oracle(Dialect):
         # MERGE with a bytes bind over 32 KB is ORA-01461, and it still races to ORA-00001.
         raise AssertionError("Oracle has no upsert here; log.py updates, inserts and retries")
 
-    def lock(self, table: Table, where: ColumnElement[bool], columns: Sequence[Any]) -> Executable:
+    def lock(
+        self,
+        table: Table,
+        where: ColumnElement[bool],
+        columns: Sequence[Any],
+        *,
+        skip_locked: bool = False,
+    ) -> Executable:
         # OF takes columns here, and one table needs none.
-        return select(*columns).where(where).with_for_update()
+        return select(*columns).where(where).with_for_update(skip_locked=skip_locked)
+
+    def listed(self, parameter: str, columns: Sequence[str]) -> FromClause:
+        fields = ", ".join(
+            f"{name} VARCHAR2(4000) PATH '$[{at}]'" for at, name in enumerate(columns)
+        )
+        names = ", ".join(f"each_.{name}" for name in columns)
+        rows = text(
+            f"SELECT {names} FROM JSON_TABLE(:{parameter}, '$[*]' COLUMNS ({fields})) each_"  # noqa: S608
+        )
+        return rows.columns(*(column(name) for name in columns)).subquery("listed")
 
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         # A JSON path is a literal and a key is data, so no path. Merging {key: value} into the

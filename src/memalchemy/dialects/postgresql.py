@@ -87,6 +87,16 @@ class PostgreSQL(Dialect):
     def excluded(self, table: Table, column: str) -> ColumnElement[Any]:
         return insert(table).excluded[column]
 
+    def listed(self, parameter: str, columns: Sequence[str]) -> FromClause:
+        # Of the collation of the key columns: two that differ cannot be compared.
+        fields = ", ".join(
+            f'(each.value ->> {at}) COLLATE "C" AS {name}' for at, name in enumerate(columns)
+        )
+        rows = text(
+            f"SELECT {fields} FROM json_array_elements(CAST(:{parameter} AS json)) AS each(value)"  # noqa: S608
+        ).bindparams(bindparam(parameter, type_=Text))
+        return rows.columns(*(column(name) for name in columns)).subquery("listed")
+
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         meta = owner.c.meta
         key = cast(bindparam("match_key", type_=Text), Text)

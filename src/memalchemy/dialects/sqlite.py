@@ -62,11 +62,26 @@ class SQLite(Dialect):
     def excluded(self, table: Table, column: str) -> ColumnElement[Any]:
         return insert(table).excluded[column]
 
-    def lock(self, table: Table, where: ColumnElement[bool], columns: Sequence[Any]) -> Executable:
-        # There is no FOR UPDATE, and a deferred transaction that reads before it writes cannot be
-        # upgraded once somebody else has written. A write that changes nothing locks first.
+    def lock(
+        self,
+        table: Table,
+        where: ColumnElement[bool],
+        columns: Sequence[Any],
+        *,
+        skip_locked: bool = False,
+    ) -> Executable:
+        # One writer: while it has the database, nobody else has locked anything. There is no
+        # FOR UPDATE, and a deferred transaction that reads before it writes cannot be upgraded once
+        # somebody else has written. A write that changes nothing locks first.
         same = table.c.next_seq
         return update(table).where(where).values({same: same}).returning(*columns)
+
+    def listed(self, parameter: str, columns: Sequence[str]) -> FromClause:
+        fields = ", ".join(
+            f"json_extract(each.value, '$[{at}]') AS {name}" for at, name in enumerate(columns)
+        )
+        rows = text(f"SELECT {fields} FROM json_each(:{parameter}) AS each")  # noqa: S608
+        return rows.columns(*(column(name) for name in columns)).subquery("listed")
 
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         each = func.json_each(owner.c.meta).table_valued(

@@ -95,9 +95,11 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a long operation is. ``done`` of about ``total`` logs were looked at (a log is a
-    thread in one namespace), ``removed`` checkpoints went, ``busy`` logs were passed over because
-    somebody was writing to them.
+    """How far a long operation is: ``done`` of about ``total``.
+
+    Of prune and vacuum these are logs (a log is a thread in one namespace); ``removed`` checkpoints
+    went, and ``busy`` logs were passed over because somebody was writing to them. Of reclaim they
+    are pages of a file, or tables.
     """
 
     done: int

@@ -16,7 +16,8 @@ from sqlalchemy.engine import make_url
 
 import memalchemy.checkpoints
 import memalchemy.log
-import memalchemy.search  # noqa: F401 (the statements register when imported)
+import memalchemy.search
+import memalchemy.space  # noqa: F401 (the statements register when imported)
 from memalchemy.dialects import DIALECTS
 from memalchemy.statements import REGISTRY
 

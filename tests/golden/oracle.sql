@@ -1923,3 +1923,62 @@ AND deltas.thread_id = best.thread_id
 AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
 ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+
+-- space.measuring.count_threads()
+SELECT count(DISTINCT threads.thread_id) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NOT NULL
+
+-- space.measuring.measure_kinds()
+SELECT deltas.kind, count(*) AS entries, sum(length(deltas.payload)) AS payload_bytes,
+  count(deltas.search_text) AS texts, coalesce(sum(length(deltas.search_text)),
+    :coalesce_1) AS text_bytes
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+GROUP BY deltas.kind
+ORDER BY deltas.kind
+
+-- space.measuring.measure_logs()
+SELECT held.thread_id, held.namespace, held.entries, held.held, count(*) OVER () AS logs
+FROM (
+  SELECT deltas.thread_id AS thread_id, deltas.namespace AS namespace, count(*) AS entries,
+    sum(length(deltas.payload)) + coalesce(sum(length(deltas.search_text)), :coalesce_1) AS held
+  FROM deltas
+  WHERE deltas.tenant = :k_tenant
+  GROUP BY deltas.thread_id, deltas.namespace) held
+ORDER BY held.held DESC, held.thread_id, held.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- space.measuring.measure_names()
+SELECT count(*) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('snapshot')) THEN :param_1
+    ELSE :param_2 END), :coalesce_1) AS whole, coalesce(sum(checkpoints.raw_size),
+    :coalesce_2) AS raw_bytes, coalesce(sum(checkpoints.stored_size), :coalesce_3) AS stored_bytes
+FROM checkpoints
+JOIN deltas ON deltas.tenant = checkpoints.tenant
+AND deltas.thread_id = checkpoints.thread_id
+AND deltas.namespace = checkpoints.namespace
+AND deltas.seq = checkpoints.seq
+JOIN threads ON threads.tenant = checkpoints.tenant
+AND threads.thread_id = checkpoints.thread_id
+AND threads.namespace = checkpoints.namespace
+WHERE checkpoints.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+
+-- space.measuring.sizes(exact=True)
+SELECT lower(s.segment_name) AS name, lower(coalesce(i.table_name, l.table_name,
+      s.segment_name)) AS owner, CASE
+WHEN i.table_name IS NULL THEN 'table'
+ELSE 'index' END AS kind, sum(s.bytes) AS bytes
+FROM user_segments s LEFT
+JOIN user_indexes i ON i.index_name = s.segment_name LEFT
+JOIN user_lobs l ON l.segment_name = s.segment_name
+WHERE lower(coalesce(i.table_name, l.table_name, s.segment_name)) IN ('threads', 'checkpoints',
+    'deltas', 'store_items', 'embeddings')
+GROUP BY s.segment_name, i.table_name, l.table_name

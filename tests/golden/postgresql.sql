@@ -3382,3 +3382,113 @@ AND deltas.thread_id = best.thread_id
 AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
 ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+
+-- space.measuring.count_threads()
+SELECT count(DISTINCT threads.thread_id) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+
+-- space.measuring.measure_kinds()
+SELECT deltas.kind, count(*) AS entries, sum(octet_length(deltas.payload)) AS payload_bytes,
+  count(deltas.search_text) AS texts, coalesce(sum(octet_length(deltas.search_text)),
+    $1::INTEGER) AS text_bytes
+FROM deltas
+WHERE deltas.tenant = $2::VARCHAR
+GROUP BY deltas.kind
+ORDER BY deltas.kind
+
+-- space.measuring.measure_logs()
+SELECT held.thread_id, held.namespace, held.entries, held.held, count(*) OVER () AS logs
+FROM (
+  SELECT deltas.thread_id AS thread_id, deltas.namespace AS namespace, count(*) AS entries,
+    sum(octet_length(deltas.payload)) + coalesce(sum(octet_length(deltas.search_text)),
+      $1::INTEGER) AS held
+  FROM deltas
+  WHERE deltas.tenant = $2::VARCHAR
+  GROUP BY deltas.thread_id, deltas.namespace) AS held
+ORDER BY held.held DESC, held.thread_id, held.namespace
+LIMIT $3
+
+-- space.measuring.measure_names()
+SELECT count(*) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('snapshot')) THEN $1::INTEGER
+    ELSE $2::INTEGER END), $3::INTEGER) AS whole, coalesce(sum(checkpoints.raw_size),
+    $4::INTEGER) AS raw_bytes, coalesce(sum(checkpoints.stored_size), $5::INTEGER) AS stored_bytes
+FROM checkpoints
+JOIN deltas ON deltas.tenant = checkpoints.tenant
+AND deltas.thread_id = checkpoints.thread_id
+AND deltas.namespace = checkpoints.namespace
+AND deltas.seq = checkpoints.seq
+JOIN threads ON threads.tenant = checkpoints.tenant
+AND threads.thread_id = checkpoints.thread_id
+AND threads.namespace = checkpoints.namespace
+WHERE checkpoints.tenant = $6::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+
+-- space.measuring.sizes(exact=True)
+WITH made AS (
+  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
+SELECT made.relname AS name, made.relname AS owner, 'table' AS kind,
+  pg_table_size(made.oid) AS bytes
+FROM made
+UNION ALL
+SELECT indexes.relname, made.relname, 'index', pg_relation_size(indexes.oid)
+FROM made
+JOIN pg_index ON pg_index.indrelid = made.oid
+JOIN pg_class AS indexes ON indexes.oid = pg_index.indexrelid
+
+-- space.reclaiming.read_tables()
+WITH made AS (
+  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
+SELECT made.relname AS name, coalesce(seen.n_live_tup, 0) AS live, coalesce(seen.n_dead_tup,
+    0) AS dead, pg_total_relation_size(made.oid) AS bytes, CASE
+WHEN pg_has_role(made.relowner, 'USAGE') THEN 1
+ELSE 0 END AS owned
+FROM made LEFT
+JOIN pg_stat_all_tables AS seen ON seen.relid = made.oid
+
+-- space.reclaiming.vacuum_table(table=threads, full=True)
+VACUUM (FULL, ANALYZE) threads
+
+-- space.reclaiming.vacuum_table(table=threads, full=False)
+VACUUM (ANALYZE) threads
+
+-- space.reclaiming.vacuum_table(table=checkpoints, full=True)
+VACUUM (FULL, ANALYZE) checkpoints
+
+-- space.reclaiming.vacuum_table(table=checkpoints, full=False)
+VACUUM (ANALYZE) checkpoints
+
+-- space.reclaiming.vacuum_table(table=deltas, full=True)
+VACUUM (FULL, ANALYZE) deltas
+
+-- space.reclaiming.vacuum_table(table=deltas, full=False)
+VACUUM (ANALYZE) deltas
+
+-- space.reclaiming.vacuum_table(table=store_items, full=True)
+VACUUM (FULL, ANALYZE) store_items
+
+-- space.reclaiming.vacuum_table(table=store_items, full=False)
+VACUUM (ANALYZE) store_items
+
+-- space.reclaiming.vacuum_table(table=embeddings, full=True)
+VACUUM (FULL, ANALYZE) embeddings
+
+-- space.reclaiming.vacuum_table(table=embeddings, full=False)
+VACUUM (ANALYZE) embeddings

@@ -2014,3 +2014,215 @@ AND deltas.thread_id = best.thread_id
 AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
 ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+
+-- space.measuring.count_threads()
+SELECT count(DISTINCT threads.thread_id) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NOT NULL
+
+-- space.measuring.counts_pages()
+SELECT count(*)
+FROM pragma_module_list
+WHERE name = 'dbstat'
+
+-- space.measuring.file_pages()
+SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum
+FROM pragma_page_count AS p, pragma_freelist_count AS f, pragma_page_size AS s,
+  pragma_auto_vacuum AS a
+
+-- space.measuring.measure_kinds()
+SELECT deltas.kind, count(*) AS entries, sum(length(deltas.payload)) AS payload_bytes,
+  count(deltas.search_text) AS texts, coalesce(sum(length(CAST(deltas.search_text AS BLOB))),
+    ?) AS text_bytes
+FROM deltas
+WHERE deltas.tenant = ?
+GROUP BY deltas.kind
+ORDER BY deltas.kind
+
+-- space.measuring.measure_logs()
+SELECT held.thread_id, held.namespace, held.entries, held.held, count(*) OVER () AS logs
+FROM (
+  SELECT deltas.thread_id AS thread_id, deltas.namespace AS namespace, count(*) AS entries,
+    sum(length(deltas.payload)) + coalesce(sum(length(CAST(deltas.search_text AS BLOB))), ?) AS held
+  FROM deltas
+  WHERE deltas.tenant = ?
+  GROUP BY deltas.thread_id, deltas.namespace) AS held
+ORDER BY held.held DESC, held.thread_id, held.namespace
+LIMIT ?
+OFFSET ?
+
+-- space.measuring.measure_names()
+SELECT count(*) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('snapshot')) THEN ?
+    ELSE ? END), ?) AS whole, coalesce(sum(checkpoints.raw_size), ?) AS raw_bytes,
+  coalesce(sum(checkpoints.stored_size), ?) AS stored_bytes
+FROM checkpoints
+JOIN deltas ON deltas.tenant = checkpoints.tenant
+AND deltas.thread_id = checkpoints.thread_id
+AND deltas.namespace = checkpoints.namespace
+AND deltas.seq = checkpoints.seq
+JOIN threads ON threads.tenant = checkpoints.tenant
+AND threads.thread_id = checkpoints.thread_id
+AND threads.namespace = checkpoints.namespace
+WHERE checkpoints.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
+-- space.measuring.sizes(exact=True)
+SELECT pages.name AS name, coalesce(made.tbl_name, pages.name) AS owner, coalesce(made.type,
+    'table') AS kind, pages.bytes AS bytes
+FROM (
+  SELECT name, sum(pgsize) AS bytes
+  FROM dbstat
+  GROUP BY name) AS pages LEFT
+JOIN sqlite_schema AS made ON made.name = pages.name
+
+-- space.measuring.sizes(exact=False)
+SELECT 'threads' AS name, 'threads' AS owner, 'table' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
+        0) + coalesce(length(namespace), 0) + coalesce(length(next_seq), 0) + coalesce(length(version),
+        0) + coalesce(length(epoch), 0) + coalesce(length(head_id), 0) + coalesce(length(previous_id),
+        0) + coalesce(length(meta), 0) + coalesce(length(forked_thread),
+        0) + coalesce(length(forked_seq), 0) + coalesce(length(created_at),
+        0) + coalesce(length(updated_at), 0) + coalesce(length(expires_at),
+        0) + coalesce(length(deleted_at), 0) + 16), 0) AS bytes
+FROM threads
+UNION ALL
+SELECT 'pk_threads' AS name, 'threads' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
+        0) + coalesce(length(namespace), 0) + 16), 0) AS bytes
+FROM threads
+UNION ALL
+SELECT 'ix_threads_expires_at' AS name, 'threads' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(expires_at), 0) + 16), 0) AS bytes
+FROM threads
+UNION ALL
+SELECT 'ix_threads_tenant_namespace_thread_id' AS name, 'threads' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace),
+        0) + coalesce(length(thread_id), 0) + 16), 0) AS bytes
+FROM threads
+UNION ALL
+SELECT 'checkpoints' AS name, 'checkpoints' AS owner, 'table' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
+        0) + coalesce(length(namespace), 0) + coalesce(length(checkpoint_id),
+        0) + coalesce(length(parent_id), 0) + coalesce(length(seq), 0) + coalesce(length(run_id),
+        0) + coalesce(length(meta), 0) + coalesce(length(raw_size), 0) + coalesce(length(stored_size),
+        0) + coalesce(length(occurred_at), 0) + coalesce(length(created_at), 0) + 16), 0) AS bytes
+FROM checkpoints
+UNION ALL
+SELECT 'pk_checkpoints' AS name, 'checkpoints' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
+        0) + coalesce(length(namespace), 0) + coalesce(length(checkpoint_id), 0) + 16), 0) AS bytes
+FROM checkpoints
+UNION ALL
+SELECT 'ix_checkpoints_run_id' AS name, 'checkpoints' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(run_id),
+        0) + coalesce(length(thread_id), 0) + 16), 0) AS bytes
+FROM checkpoints
+UNION ALL
+SELECT 'uq_checkpoints_tenant_thread_id_namespace_seq' AS name, 'checkpoints' AS owner,
+  'index' AS kind, coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
+        0) + coalesce(length(namespace), 0) + coalesce(length(seq), 0) + 16), 0) AS bytes
+FROM checkpoints
+UNION ALL
+SELECT 'deltas' AS name, 'deltas' AS owner, 'table' AS kind, coalesce(sum(coalesce(length(tenant),
+        0) + coalesce(length(thread_id), 0) + coalesce(length(namespace), 0) + coalesce(length(seq),
+        0) + coalesce(length(kind), 0) + coalesce(length(entry_key), 0) + coalesce(length(parent_seq),
+        0) + coalesce(length(base_seq), 0) + coalesce(length(depth), 0) + coalesce(length(since_bytes),
+        0) + coalesce(length(raw_size), 0) + coalesce(length(codec), 0) + coalesce(length(checksum),
+        0) + coalesce(length(label), 0) + coalesce(length(sort_key), 0) + coalesce(length(status),
+        0) + coalesce(length(search_text), 0) + coalesce(length(occurred_at),
+        0) + coalesce(length(stored_at), 0) + coalesce(length(payload), 0) + 16), 0) AS bytes
+FROM deltas
+UNION ALL
+SELECT 'pk_deltas' AS name, 'deltas' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
+        0) + coalesce(length(namespace), 0) + coalesce(length(seq), 0) + 16), 0) AS bytes
+FROM deltas
+UNION ALL
+SELECT 'ix_deltas_base_seq' AS name, 'deltas' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
+        0) + coalesce(length(namespace), 0) + coalesce(length(base_seq), 0) + 16), 0) AS bytes
+FROM deltas
+UNION ALL
+SELECT 'store_items' AS name, 'store_items' AS owner, 'table' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
+        0) + coalesce(length(meta), 0) + coalesce(length(version), 0) + coalesce(length(codec),
+        0) + coalesce(length(checksum), 0) + coalesce(length(search_text),
+        0) + coalesce(length(created_at), 0) + coalesce(length(updated_at),
+        0) + coalesce(length(expires_at), 0) + coalesce(length(value), 0) + 16), 0) AS bytes
+FROM store_items
+UNION ALL
+SELECT 'pk_store_items' AS name, 'store_items' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
+        0) + 16), 0) AS bytes
+FROM store_items
+UNION ALL
+SELECT 'ix_store_items_expires_at' AS name, 'store_items' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(expires_at), 0) + 16), 0) AS bytes
+FROM store_items
+UNION ALL
+SELECT 'ix_store_items_tenant_namespace_updated_at_key' AS name, 'store_items' AS owner,
+  'index' AS kind, coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace),
+        0) + coalesce(length(updated_at), 0) + coalesce(length(key), 0) + 16), 0) AS bytes
+FROM store_items
+UNION ALL
+SELECT 'embeddings' AS name, 'embeddings' AS owner, 'table' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
+        0) + coalesce(length(field), 0) + coalesce(length(model), 0) + coalesce(length(part),
+        0) + coalesce(length(dimensions), 0) + coalesce(length(change), 0) + coalesce(length(vector),
+        0) + 16), 0) AS bytes
+FROM embeddings
+UNION ALL
+SELECT 'pk_embeddings' AS name, 'embeddings' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
+        0) + coalesce(length(field), 0) + coalesce(length(model), 0) + coalesce(length(part), 0) + 16),
+    0) AS bytes
+FROM embeddings
+UNION ALL
+SELECT 'ix_embeddings_tenant_namespace_model_dimensions' AS name, 'embeddings' AS owner,
+  'index' AS kind, coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace),
+        0) + coalesce(length(model), 0) + coalesce(length(dimensions), 0) + 16), 0) AS bytes
+FROM embeddings
+UNION ALL
+SELECT 'deltas_search_data', 'deltas', 'index', coalesce(sum(length(block)), 0)
+FROM deltas_search_data
+UNION ALL
+SELECT 'checkpoints_meta_data', 'checkpoints', 'index', coalesce(sum(length(block)), 0)
+FROM checkpoints_meta_data
+
+-- space.reclaiming.step(what=changes)
+SELECT total_changes() AS changes
+
+-- space.reclaiming.step(what=give)
+PRAGMA incremental_vacuum(500)
+
+-- space.reclaiming.step(what=incremental)
+PRAGMA auto_vacuum = INCREMENTAL
+
+-- space.reclaiming.step(what=whole)
+VACUUM
+
+-- space.reclaiming.step(what=log)
+PRAGMA wal_checkpoint(TRUNCATE)
+
+-- space.reclaiming.step(what=start deltas_search)
+INSERT INTO deltas_search(deltas_search, rank)
+VALUES ('merge', -500)
+
+-- space.reclaiming.step(what=start checkpoints_meta)
+INSERT INTO checkpoints_meta(checkpoints_meta, rank)
+VALUES ('merge', -500)
+
+-- space.reclaiming.step(what=merge deltas_search)
+INSERT INTO deltas_search(deltas_search, rank)
+VALUES ('merge', 500)
+
+-- space.reclaiming.step(what=merge checkpoints_meta)
+INSERT INTO checkpoints_meta(checkpoints_meta, rank)
+VALUES ('merge', 500)

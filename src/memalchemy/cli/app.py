@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from memalchemy._version import __version__
-from memalchemy.cli import demo, exits, importing, keeping, looking
+from memalchemy.cli import demo, exits, importing, keeping, looking, retention
 from memalchemy.cli import schema as schema_commands
 from memalchemy.cli.command import (
     Common,
@@ -59,7 +59,7 @@ def common(
     context.obj = Common(db, tenant, schema, as_json, no_color)
 
 
-for room in (demo, schema_commands, importing, looking, keeping):
+for room in (demo, schema_commands, importing, looking, keeping, retention):
     room.register(app)
 
 

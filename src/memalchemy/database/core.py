@@ -30,7 +30,7 @@ HostConnection = AsyncConnection | AsyncSession
 
 ATTEMPTS = 4
 
-Mode = Literal["read", "single", "transaction"]
+Mode = Literal["read", "single", "transaction", "apart"]
 
 
 class Core:
@@ -102,7 +102,7 @@ class Core:
             return await self._on_host(connection, job)
         if not self._is_ready or self._pid != os.getpid():
             await self.ready()
-        return await self._repeat(job, mode, mode == "read")
+        return await self._repeat(job, mode, mode in ("read", "apart"))
 
     async def ready(self) -> None:
         """Once per process: check or migrate the schema, as ``migrate=`` says."""
@@ -170,6 +170,9 @@ class Core:
                 maybe_applied=True,
             ) from error.__cause__
 
+    def file_bytes(self) -> int | None:
+        return None if self._embedded is None else self._embedded.file_bytes()
+
     async def close(self) -> None:
         self._after_fork()
         if self._embedded is not None:
@@ -226,12 +229,16 @@ class Core:
             if self._embedded is not None:
                 if mode == "read":
                     return await self._embedded.read(job)
+                if mode == "apart":
+                    return await self._embedded.apart(job)
                 return await self._embedded.write(job)
             assert self._served is not None
             if mode == "transaction":
                 return await self._served.together(job, committing)
             if mode == "single":
                 return await self._served.single(job, committing)
+            if mode == "apart":
+                return await self._served.apart(job)
             return await self._served.read(job)
 
     def _after_fork(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, TypeVar
 
 import aiosqlite
@@ -20,7 +21,7 @@ from sqlalchemy.pool import NullPool, StaticPool
 
 from memalchemy.database.writer import Lease, Writer
 from memalchemy.dialects.sqlite import prepare
-from memalchemy.errors import MemalchemyError
+from memalchemy.errors import CapabilityMissing, MemalchemyError
 
 T = TypeVar("T")
 
@@ -102,6 +103,20 @@ class Embedded:
         if self._path is None:
             return await self.write(job)
         return await asyncio.wrap_future(self._executor().submit(self._read, job))
+
+    async def apart(self, job: Callable[[Connection], T]) -> T:
+        """Run *job* on a connection of its own, each statement a transaction of its own."""
+        if self._path is None:
+            raise CapabilityMissing("a database in memory has no file to maintain")
+        self._refuse_if_borrowed()
+        return await asyncio.to_thread(self._apart, job)
+
+    def file_bytes(self) -> int | None:
+        """The file with its write-ahead log; ``None`` in memory."""
+        if self._path is None:
+            return None
+        files = (Path(self._path), Path(f"{self._path}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
@@ -194,6 +209,15 @@ class Embedded:
                 self._read_connections.append(connection)
         return job(connection)
 
+    def _apart(self, job: Callable[[Connection], T]) -> T:
+        engine = _engine(self._open_file)
+        event.listen(engine, "after_cursor_execute", _to_its_end)
+        try:
+            with engine.connect() as connection:
+                return job(connection)
+        finally:
+            engine.dispose()
+
     @asynccontextmanager
     async def _borrowable(self) -> AsyncIterator[AsyncConnection]:
         memory = self._memory
@@ -213,6 +237,12 @@ class Embedded:
                 yield connection
         finally:
             await engine.dispose()
+
+
+def _to_its_end(connection: Connection, cursor: sqlite3.Cursor, *_: Any) -> None:
+    # Python steps a statement without columns once; PRAGMA incremental_vacuum frees a page a step.
+    if cursor.description is None:
+        cursor.fetchall()
 
 
 def _begin_immediate(connection: Connection) -> None:

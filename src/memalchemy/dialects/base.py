@@ -20,6 +20,7 @@ from sqlalchemy import (
     Insert,
     Select,
     Table,
+    func,
     select,
 )
 
@@ -127,6 +128,32 @@ class Dialect:
     def purge_text_index(self, index: str) -> Executable | None:
         """Rid a text index of the words of rows that are gone, where deleting leaves them in it."""
         return None
+
+    def byte_length(self, value: ColumnElement[Any]) -> ColumnElement[int]:
+        """The length of a text or of bytes, read without the value itself where that can be."""
+        return func.octet_length(value)
+
+    def sizes(self, exact: bool) -> Executable | None:
+        """``name, owner, kind, bytes`` of each table and index of the schema ``:p_schema``: as the
+        database counts them, or, not *exact*, guessed from the rows. *kind* is table or index.
+        """
+        return None
+
+    def counts_pages(self) -> Executable | None:
+        """A number that is zero where `sizes` cannot be exact; ``None`` where it always can."""
+        return None
+
+    def maintenance(self, what: str) -> Executable | None:
+        """A step of giving space back, where the database has it; see `memalchemy.space`."""
+        return None
+
+    def vacuum(self, table: Table, full: bool) -> Executable | None:
+        """Free what is dead in one table; *full* also gives it back, and locks the table."""
+        return None
+
+    def shrink_commands(self, table: str, schema: str | None, full: bool) -> list[str]:
+        """What the owner of a table has to run to free its space, as text."""
+        return []
 
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         """What a driver's error means, by its code and never by its text, and that code."""

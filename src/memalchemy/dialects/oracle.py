@@ -31,9 +31,9 @@ from sqlalchemy import (
     text,
 )
 
-from memalchemy.dialects.base import Dialect, Failure, original
+from memalchemy.dialects.base import Dialect, Failure, original, quoted
 from memalchemy.errors import CapabilityMissing, TooLarge
-from memalchemy.schema import DeltaRow
+from memalchemy.schema import Base, DeltaRow
 
 MAX_TEXT_BIND = 4000
 """Bytes: a longer text is bound as a LONG, which only an INSERT or UPDATE of a column takes."""
@@ -196,6 +196,33 @@ class Oracle(Dialect):
                 break
             phrases.append(quoted)
         return json.dumps(phrases, ensure_ascii=False)
+
+    def byte_length(self, value: ColumnElement[Any]) -> ColumnElement[int]:
+        # Of a BLOB in bytes; of a CLOB in characters: it has no length in bytes.
+        return func.length(value)
+
+    def sizes(self, exact: bool) -> Executable | None:
+        # A user's own segments: those of another schema are the administrator's to see.
+        if not exact:
+            return None
+        owner = "lower(coalesce(i.table_name, l.table_name, s.segment_name))"
+        names = ", ".join(f"'{name}'" for name in Base.metadata.tables)
+        return text(
+            f"SELECT lower(s.segment_name) AS name, {owner} AS owner, "  # noqa: S608
+            "CASE WHEN i.table_name IS NULL THEN 'table' ELSE 'index' END AS kind, "
+            "sum(s.bytes) AS bytes FROM user_segments s "
+            "LEFT JOIN user_indexes i ON i.index_name = s.segment_name "
+            "LEFT JOIN user_lobs l ON l.segment_name = s.segment_name "
+            f"WHERE {owner} IN ({names}) "
+            "GROUP BY s.segment_name, i.table_name, l.table_name"
+        )
+
+    def shrink_commands(self, table: str, schema: str | None, full: bool) -> list[str]:
+        name = f"{quoted(schema)}.{table}" if schema else table
+        return [
+            f"ALTER TABLE {name} ENABLE ROW MOVEMENT;",
+            f"ALTER TABLE {name} SHRINK SPACE CASCADE;",
+        ]
 
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         cause = original(error)

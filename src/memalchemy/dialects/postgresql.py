@@ -10,9 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 import orjson
 from sqlalchemy import (
+    ClauseElement,
     ColumnClause,
     ColumnElement,
     Connection,
+    Executable,
     FromClause,
     Insert,
     LargeBinary,
@@ -30,9 +32,11 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert  # noqa: TID251
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from memalchemy.dialects.base import Dialect, Failure, original, quoted
-from memalchemy.schema import DeltaRow, PgVector
+from memalchemy.schema import Base, DeltaRow, PgVector
 
 _BY_CLASS = {
     "08": Failure.DISCONNECTED,
@@ -137,6 +141,34 @@ class PostgreSQL(Dialect):
         # A quoted lexeme is data to to_tsquery; tokens hold neither quotes nor backslashes.
         return [" <-> ".join(f"'{token}'" for token in phrase) for phrase in terms]
 
+    def sizes(self, exact: bool) -> Executable | None:
+        if not exact:
+            return None
+        return _catalog(
+            "SELECT made.relname AS name, made.relname AS owner, 'table' AS kind, "
+            "pg_table_size(made.oid) AS bytes FROM made UNION ALL "
+            "SELECT indexes.relname, made.relname, 'index', pg_relation_size(indexes.oid) "
+            "FROM made JOIN pg_index ON pg_index.indrelid = made.oid "
+            "JOIN pg_class AS indexes ON indexes.oid = pg_index.indexrelid"
+        )
+
+    def maintenance(self, what: str) -> Executable | None:
+        if what != "tables":
+            return None
+        return _catalog(
+            "SELECT made.relname AS name, coalesce(seen.n_live_tup, 0) AS live, "
+            "coalesce(seen.n_dead_tup, 0) AS dead, pg_total_relation_size(made.oid) AS bytes, "
+            "CASE WHEN pg_has_role(made.relowner, 'USAGE') THEN 1 ELSE 0 END AS owned "
+            "FROM made LEFT JOIN pg_stat_all_tables AS seen ON seen.relid = made.oid"
+        )
+
+    def vacuum(self, table: Table, full: bool) -> Executable | None:
+        return Vacuum(table, full)
+
+    def shrink_commands(self, table: str, schema: str | None, full: bool) -> list[str]:
+        name = f"{quoted(schema)}.{table}" if schema else table
+        return [f"VACUUM ({'FULL, ' if full else ''}ANALYZE) {name};"]
+
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         cause = original(error)
         state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
@@ -223,3 +255,30 @@ class PostgreSQL(Dialect):
     def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
         usage = [f"GRANT USAGE ON SCHEMA {quoted(schema or 'public')} TO {quoted(role)};"]
         return usage + super().grants(role, schema, tables)
+
+
+class Vacuum(Executable, ClauseElement):
+    """VACUUM of a table, in the schema that the connection's tables are in."""
+
+    inherit_cache = False
+
+    def __init__(self, table: Table, full: bool) -> None:
+        self.table, self.full = table, full
+
+
+@compiles(Vacuum)
+def _vacuum(element: Vacuum, compiler: SQLCompiler, **_: Any) -> str:
+    options = "FULL, ANALYZE" if element.full else "ANALYZE"
+    return f"VACUUM ({options}) {compiler.preparer.format_table(element.table)}"
+
+
+def _catalog(query: str) -> Executable:
+    """*query* on ``made``: our tables in the schema ``:p_schema``, or in the connection's own."""
+    names = ", ".join(f"'{name}'" for name in Base.metadata.tables)
+    made = (
+        "SELECT pg_class.oid, pg_class.relname, pg_class.relowner FROM pg_class "  # noqa: S608
+        "JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace "
+        "WHERE pg_namespace.nspname = coalesce(CAST(:p_schema AS text), current_schema()) "
+        f"AND pg_class.relkind IN ('r', 'p') AND pg_class.relname IN ({names})"
+    )
+    return text(f"WITH made AS ({made}) {query}").bindparams(bindparam("p_schema", type_=Text))

@@ -2208,6 +2208,9 @@ PRAGMA auto_vacuum = INCREMENTAL
 -- space.reclaiming.step(what=whole)
 VACUUM
 
+-- space.reclaiming.step(what=patience)
+PRAGMA busy_timeout = 100
+
 -- space.reclaiming.step(what=log)
 PRAGMA wal_checkpoint(TRUNCATE)
 

@@ -58,6 +58,8 @@ _MAINTENANCE = {
     "give": f"PRAGMA incremental_vacuum({PAGES_AT_ONCE})",
     "incremental": "PRAGMA auto_vacuum = INCREMENTAL",
     "whole": "VACUUM",
+    # Emptying the log keeps writers out while it waits for readers.
+    "patience": "PRAGMA busy_timeout = 100",
     "log": "PRAGMA wal_checkpoint(TRUNCATE)",
 }
 

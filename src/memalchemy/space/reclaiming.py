@@ -27,6 +27,8 @@ TABLES: dict[str, Table] = dict(Base.metadata.tables)
 TEXT_INDEXES = ("deltas_search", "checkpoints_meta")
 INCREMENTAL = 2
 """What SQLite calls a file that can shrink by steps."""
+TRIES = 10
+"""How often to try and empty a log that others are using."""
 DEAD = 0.1
 """From this share of dead rows on, it is worth saying that a table's file can shrink."""
 
@@ -60,6 +62,7 @@ _STEPS = (
     "give",
     "incremental",
     "whole",
+    "patience",
     "log",
     *(f"{verb} {index}" for verb in ("start", "merge") for index in TEXT_INDEXES),
 )
@@ -136,12 +139,11 @@ async def _reclaim_file(db: Database, full: bool, tell: Watching, event: Event) 
                 ("memalchemy vacuum --full",),
             )
         )
-    (emptied,) = await db.maintain(lambda: _all(step(d, what="log")))
-    if emptied[0]:
+    if not await _empty_log(db, event):
         advice.append(
             Advice(
-                "somebody is reading the file: its write-ahead log could not be emptied. Run this "
-                "again when they have finished."
+                "the file is in use: its write-ahead log could not be emptied. It is as soon as "
+                "nobody is in the middle of reading; or run this again then."
             )
         )
     return Reclaimed(before, db.file_bytes, tuple(advice))
@@ -183,6 +185,18 @@ async def _give(db: Database, free: int, tell: Watching, event: Event) -> None:
 async def _let_others(started: float) -> None:
     # SQLite's lock has no queue: who waits for it looks now and then, so leave it free as long.
     await asyncio.sleep(max(0.001, time.perf_counter() - started))
+
+
+async def _empty_log(db: Database, event: Event) -> bool:
+    d = db.dialect
+    for _ in range(TRIES):
+        started = time.perf_counter()
+        emptied = step(d, what="patience"), step(d, what="log")
+        (answer,) = await db.maintain(lambda emptied=emptied: _all(*emptied), event=event)  # type: ignore[misc]
+        if answer[0] == 0:
+            return True
+        await _let_others(started)
+    return False
 
 
 async def _pages(db: Database, event: Event) -> Any:

@@ -144,7 +144,7 @@ async def test_a_file_gives_its_bytes_back_while_others_write(file: Path) -> Non
     url = f"sqlite:///{file}"
     async with Database(url, durability="normal") as db, Database(url) as other:
         agent, writer = Checkpointer(db), Checkpointer(other)
-        await fill(agent, threads=60)
+        await fill(agent, threads=30)
         await writer.save({"n": 0}, "live")
         await agent.prune(keep_last=1)
         await agent.forget(thread_id="t1")
@@ -152,11 +152,14 @@ async def test_a_file_gives_its_bytes_back_while_others_write(file: Path) -> Non
         reclaiming = asyncio.create_task(space.reclaim(db, progress=seen.append))
         saves = 0
         while not reclaiming.done():
-            saves += 1
-            await writer.save({"n": saves}, "live")
+            # A few, so that what they take does not hide what was given back.
+            if saves < 50:
+                saves += 1
+                await writer.save({"n": saves}, "live")
+            await asyncio.sleep(0)
         done = await reclaiming
         assert len(seen) >= 2
-        assert saves >= len(seen)
+        assert saves >= 10
         assert (seen[-1].done, seen[-1].total) == (seen[-1].total, seen[0].total)
         assert await writer.load("live") == {"n": saves}
         again = await space.reclaim(db)
@@ -189,7 +192,7 @@ async def test_a_file_that_others_made_is_rewritten_only_when_asked(file: Path) 
         connection.commit()
     async with Database(f"sqlite:///{file}", durability="normal") as db:
         agent = Checkpointer(db)
-        await fill(agent)
+        await fill(agent, threads=10)
         await agent.prune(keep_last=1)
 
         kept = await space.reclaim(db)
@@ -202,7 +205,7 @@ async def test_a_file_that_others_made_is_rewritten_only_when_asked(file: Path) 
         assert kept.after is not None
         assert given.after < kept.after / 2
         # From now on it shrinks by steps.
-        await fill(agent)
+        await fill(agent, threads=10)
         await agent.vacuum(0)
         assert (await space.reclaim(db)).advice == ()
         assert db.file_bytes == length(file) < given.after

@@ -910,89 +910,72 @@ AND (threads.deleted_at IS NULL
 
 -- log.many.empty_listed(table=checkpoints)
 DELETE FROM checkpoints
-WHERE checkpoints.tenant = :k_tenant
-AND (checkpoints.thread_id, checkpoints.namespace) IN (
-  SELECT listed.thread_id, listed.namespace
+WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
   FROM (
-    SELECT each_.thread_id, each_.namespace
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
-          namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
+    SELECT each_.tenant, each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+          thread_id VARCHAR2(4000) PATH '$[1]', namespace VARCHAR2(4000) PATH '$[2]')) each_) listed)
 
 -- log.many.empty_listed(table=deltas)
 DELETE FROM deltas
-WHERE deltas.tenant = :k_tenant
-AND (deltas.thread_id, deltas.namespace) IN (
-  SELECT listed.thread_id, listed.namespace
+WHERE (deltas.tenant, deltas.thread_id, deltas.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
   FROM (
-    SELECT each_.thread_id, each_.namespace
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
-          namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
+    SELECT each_.tenant, each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+          thread_id VARCHAR2(4000) PATH '$[1]', namespace VARCHAR2(4000) PATH '$[2]')) each_) listed)
 
 -- log.many.empty_listed(table=threads)
 DELETE FROM threads
-WHERE threads.tenant = :k_tenant
-AND (threads.thread_id, threads.namespace) IN (
-  SELECT listed.thread_id, listed.namespace
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
   FROM (
-    SELECT each_.thread_id, each_.namespace
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
-          namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
+    SELECT each_.tenant, each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+          thread_id VARCHAR2(4000) PATH '$[1]', namespace VARCHAR2(4000) PATH '$[2]')) each_) listed)
 
--- log.many.find_listed(which=live)
-SELECT threads.thread_id, threads.namespace
+-- log.many.find_listed()
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
 FROM threads
-WHERE threads.tenant = :k_tenant
-AND (threads.thread_id, threads.namespace) IN (
-  SELECT listed.thread_id, listed.namespace
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
   FROM (
-    SELECT each_.thread_id, each_.namespace
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
-          namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-
--- log.many.find_listed(which=stale)
-SELECT threads.thread_id, threads.namespace
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND (threads.thread_id, threads.namespace) IN (
-  SELECT listed.thread_id, listed.namespace
-  FROM (
-    SELECT each_.thread_id, each_.namespace
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
-          namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < :p_cutoff
-  OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+    SELECT each_.tenant, each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+          thread_id VARCHAR2(4000) PATH '$[1]', namespace VARCHAR2(4000) PATH '$[2]')) each_) listed)
 
 -- log.many.forget_listed()
 DELETE FROM checkpoints
-WHERE checkpoints.tenant = :k_tenant
-AND (checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
-  SELECT ranked.thread_id, ranked.namespace, ranked.seq
-  FROM (
-    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
-      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN (
-      SELECT each_.thread_id, each_.namespace
-      FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
-            namespace VARCHAR2(4000) PATH '$[1]')) each_) listed ON checkpoints.thread_id = listed.thread_id
-    AND checkpoints.namespace = listed.namespace
-    WHERE checkpoints.tenant = :k_tenant) ranked
-  WHERE ranked.newer > :p_keep
-  AND mod(ranked.seq, :p_every) != 0
-  AND ranked.created_at < :p_cutoff
-  ORDER BY ranked.thread_id, ranked.namespace, ranked.seq
-  FETCH FIRST :p_limit ROWS ONLY)
+WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
+  WITH found AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN (
+        SELECT each_.tenant, each_.thread_id, each_.namespace
+        FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+              thread_id VARCHAR2(4000) PATH '$[1]',
+              namespace VARCHAR2(4000) PATH '$[2]')) each_) listed ON checkpoints.tenant = listed.tenant
+      AND checkpoints.thread_id = listed.thread_id
+      AND checkpoints.namespace = listed.namespace) ranked
+    WHERE ranked.newer > :p_keep
+    AND mod(ranked.seq, :p_every) != 0
+    AND ranked.created_at < :p_cutoff
+    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
+    FETCH FIRST :p_limit ROWS ONLY)
+  SELECT found.tenant, found.thread_id, found.namespace, found.seq
+  FROM found)
 
 -- log.many.list_prunable(scope=namespace, after=True)
 WITH page AS (
-  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = :k_tenant
   AND threads.namespace = :k_namespace
@@ -1005,53 +988,57 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY)
-SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
-WHEN (EXISTS (
-    SELECT deltas.seq
-    FROM deltas
-    WHERE deltas.tenant = :k_tenant
-    AND deltas.thread_id = counted.thread_id
-    AND deltas.namespace = counted.namespace
-    AND deltas.kind IN ('snapshot', 'delta')
-    AND NOT (EXISTS (
-        SELECT checkpoints.seq
-        FROM checkpoints
-        WHERE checkpoints.tenant = deltas.tenant
-        AND checkpoints.thread_id = deltas.thread_id
-        AND checkpoints.namespace = deltas.namespace
-        AND checkpoints.seq = deltas.seq))
-    AND NOT (EXISTS (
-        SELECT child.seq
-        FROM deltas child
-        WHERE child.tenant = deltas.tenant
-        AND child.thread_id = deltas.thread_id
-        AND child.namespace = deltas.namespace
-        AND child.base_seq = deltas.seq)))) THEN 1
-ELSE 0 END AS needless
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
 FROM (
-  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
-    coalesce(sum(CASE
-      WHEN (ranked.newer > :p_keep
-        AND mod(ranked.seq, :p_every) != 0
-        AND ranked.created_at < :p_cutoff) THEN 1
-      ELSE 0 END), :coalesce_1) AS going
-  FROM page LEFT OUTER
-  JOIN (
-    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
-      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace
-    WHERE checkpoints.tenant = :k_tenant) ranked ON ranked.thread_id = page.thread_id
-  AND ranked.namespace = page.namespace
-  GROUP BY page.thread_id, page.namespace) counted
-ORDER BY counted.thread_id, counted.namespace
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > :p_keep
+      AND mod(ranked.seq, :p_every) != 0
+      AND ranked.created_at < :p_cutoff) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=namespace, after=False)
 WITH page AS (
-  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = :k_tenant
   AND threads.namespace = :k_namespace
@@ -1061,53 +1048,57 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY)
-SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
-WHEN (EXISTS (
-    SELECT deltas.seq
-    FROM deltas
-    WHERE deltas.tenant = :k_tenant
-    AND deltas.thread_id = counted.thread_id
-    AND deltas.namespace = counted.namespace
-    AND deltas.kind IN ('snapshot', 'delta')
-    AND NOT (EXISTS (
-        SELECT checkpoints.seq
-        FROM checkpoints
-        WHERE checkpoints.tenant = deltas.tenant
-        AND checkpoints.thread_id = deltas.thread_id
-        AND checkpoints.namespace = deltas.namespace
-        AND checkpoints.seq = deltas.seq))
-    AND NOT (EXISTS (
-        SELECT child.seq
-        FROM deltas child
-        WHERE child.tenant = deltas.tenant
-        AND child.thread_id = deltas.thread_id
-        AND child.namespace = deltas.namespace
-        AND child.base_seq = deltas.seq)))) THEN 1
-ELSE 0 END AS needless
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
 FROM (
-  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
-    coalesce(sum(CASE
-      WHEN (ranked.newer > :p_keep
-        AND mod(ranked.seq, :p_every) != 0
-        AND ranked.created_at < :p_cutoff) THEN 1
-      ELSE 0 END), :coalesce_1) AS going
-  FROM page LEFT OUTER
-  JOIN (
-    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
-      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace
-    WHERE checkpoints.tenant = :k_tenant) ranked ON ranked.thread_id = page.thread_id
-  AND ranked.namespace = page.namespace
-  GROUP BY page.thread_id, page.namespace) counted
-ORDER BY counted.thread_id, counted.namespace
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > :p_keep
+      AND mod(ranked.seq, :p_every) != 0
+      AND ranked.created_at < :p_cutoff) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=tenant, after=True)
 WITH page AS (
-  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = :k_tenant
   AND threads.thread_id >= :p_thread_id
@@ -1119,53 +1110,57 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY)
-SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
-WHEN (EXISTS (
-    SELECT deltas.seq
-    FROM deltas
-    WHERE deltas.tenant = :k_tenant
-    AND deltas.thread_id = counted.thread_id
-    AND deltas.namespace = counted.namespace
-    AND deltas.kind IN ('snapshot', 'delta')
-    AND NOT (EXISTS (
-        SELECT checkpoints.seq
-        FROM checkpoints
-        WHERE checkpoints.tenant = deltas.tenant
-        AND checkpoints.thread_id = deltas.thread_id
-        AND checkpoints.namespace = deltas.namespace
-        AND checkpoints.seq = deltas.seq))
-    AND NOT (EXISTS (
-        SELECT child.seq
-        FROM deltas child
-        WHERE child.tenant = deltas.tenant
-        AND child.thread_id = deltas.thread_id
-        AND child.namespace = deltas.namespace
-        AND child.base_seq = deltas.seq)))) THEN 1
-ELSE 0 END AS needless
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
 FROM (
-  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
-    coalesce(sum(CASE
-      WHEN (ranked.newer > :p_keep
-        AND mod(ranked.seq, :p_every) != 0
-        AND ranked.created_at < :p_cutoff) THEN 1
-      ELSE 0 END), :coalesce_1) AS going
-  FROM page LEFT OUTER
-  JOIN (
-    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
-      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace
-    WHERE checkpoints.tenant = :k_tenant) ranked ON ranked.thread_id = page.thread_id
-  AND ranked.namespace = page.namespace
-  GROUP BY page.thread_id, page.namespace) counted
-ORDER BY counted.thread_id, counted.namespace
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > :p_keep
+      AND mod(ranked.seq, :p_every) != 0
+      AND ranked.created_at < :p_cutoff) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=tenant, after=False)
 WITH page AS (
-  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = :k_tenant
   AND threads.deleted_at IS NULL
@@ -1174,53 +1169,57 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY)
-SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
-WHEN (EXISTS (
-    SELECT deltas.seq
-    FROM deltas
-    WHERE deltas.tenant = :k_tenant
-    AND deltas.thread_id = counted.thread_id
-    AND deltas.namespace = counted.namespace
-    AND deltas.kind IN ('snapshot', 'delta')
-    AND NOT (EXISTS (
-        SELECT checkpoints.seq
-        FROM checkpoints
-        WHERE checkpoints.tenant = deltas.tenant
-        AND checkpoints.thread_id = deltas.thread_id
-        AND checkpoints.namespace = deltas.namespace
-        AND checkpoints.seq = deltas.seq))
-    AND NOT (EXISTS (
-        SELECT child.seq
-        FROM deltas child
-        WHERE child.tenant = deltas.tenant
-        AND child.thread_id = deltas.thread_id
-        AND child.namespace = deltas.namespace
-        AND child.base_seq = deltas.seq)))) THEN 1
-ELSE 0 END AS needless
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
 FROM (
-  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
-    coalesce(sum(CASE
-      WHEN (ranked.newer > :p_keep
-        AND mod(ranked.seq, :p_every) != 0
-        AND ranked.created_at < :p_cutoff) THEN 1
-      ELSE 0 END), :coalesce_1) AS going
-  FROM page LEFT OUTER
-  JOIN (
-    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
-      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace
-    WHERE checkpoints.tenant = :k_tenant) ranked ON ranked.thread_id = page.thread_id
-  AND ranked.namespace = page.namespace
-  GROUP BY page.thread_id, page.namespace) counted
-ORDER BY counted.thread_id, counted.namespace
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > :p_keep
+      AND mod(ranked.seq, :p_every) != 0
+      AND ranked.created_at < :p_cutoff) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=log, after=True)
 WITH page AS (
-  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = :k_tenant
   AND threads.thread_id = :k_thread_id
@@ -1234,53 +1233,57 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY)
-SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
-WHEN (EXISTS (
-    SELECT deltas.seq
-    FROM deltas
-    WHERE deltas.tenant = :k_tenant
-    AND deltas.thread_id = counted.thread_id
-    AND deltas.namespace = counted.namespace
-    AND deltas.kind IN ('snapshot', 'delta')
-    AND NOT (EXISTS (
-        SELECT checkpoints.seq
-        FROM checkpoints
-        WHERE checkpoints.tenant = deltas.tenant
-        AND checkpoints.thread_id = deltas.thread_id
-        AND checkpoints.namespace = deltas.namespace
-        AND checkpoints.seq = deltas.seq))
-    AND NOT (EXISTS (
-        SELECT child.seq
-        FROM deltas child
-        WHERE child.tenant = deltas.tenant
-        AND child.thread_id = deltas.thread_id
-        AND child.namespace = deltas.namespace
-        AND child.base_seq = deltas.seq)))) THEN 1
-ELSE 0 END AS needless
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
 FROM (
-  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
-    coalesce(sum(CASE
-      WHEN (ranked.newer > :p_keep
-        AND mod(ranked.seq, :p_every) != 0
-        AND ranked.created_at < :p_cutoff) THEN 1
-      ELSE 0 END), :coalesce_1) AS going
-  FROM page LEFT OUTER
-  JOIN (
-    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
-      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace
-    WHERE checkpoints.tenant = :k_tenant) ranked ON ranked.thread_id = page.thread_id
-  AND ranked.namespace = page.namespace
-  GROUP BY page.thread_id, page.namespace) counted
-ORDER BY counted.thread_id, counted.namespace
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > :p_keep
+      AND mod(ranked.seq, :p_every) != 0
+      AND ranked.created_at < :p_cutoff) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=log, after=False)
 WITH page AS (
-  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = :k_tenant
   AND threads.thread_id = :k_thread_id
@@ -1291,53 +1294,57 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY)
-SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
-WHEN (EXISTS (
-    SELECT deltas.seq
-    FROM deltas
-    WHERE deltas.tenant = :k_tenant
-    AND deltas.thread_id = counted.thread_id
-    AND deltas.namespace = counted.namespace
-    AND deltas.kind IN ('snapshot', 'delta')
-    AND NOT (EXISTS (
-        SELECT checkpoints.seq
-        FROM checkpoints
-        WHERE checkpoints.tenant = deltas.tenant
-        AND checkpoints.thread_id = deltas.thread_id
-        AND checkpoints.namespace = deltas.namespace
-        AND checkpoints.seq = deltas.seq))
-    AND NOT (EXISTS (
-        SELECT child.seq
-        FROM deltas child
-        WHERE child.tenant = deltas.tenant
-        AND child.thread_id = deltas.thread_id
-        AND child.namespace = deltas.namespace
-        AND child.base_seq = deltas.seq)))) THEN 1
-ELSE 0 END AS needless
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
 FROM (
-  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
-    coalesce(sum(CASE
-      WHEN (ranked.newer > :p_keep
-        AND mod(ranked.seq, :p_every) != 0
-        AND ranked.created_at < :p_cutoff) THEN 1
-      ELSE 0 END), :coalesce_1) AS going
-  FROM page LEFT OUTER
-  JOIN (
-    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
-      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace
-    WHERE checkpoints.tenant = :k_tenant) ranked ON ranked.thread_id = page.thread_id
-  AND ranked.namespace = page.namespace
-  GROUP BY page.thread_id, page.namespace) counted
-ORDER BY counted.thread_id, counted.namespace
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > :p_keep
+      AND mod(ranked.seq, :p_every) != 0
+      AND ranked.created_at < :p_cutoff) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=thread, after=True)
 WITH page AS (
-  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = :k_tenant
   AND threads.thread_id = :k_thread_id
@@ -1350,53 +1357,57 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY)
-SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
-WHEN (EXISTS (
-    SELECT deltas.seq
-    FROM deltas
-    WHERE deltas.tenant = :k_tenant
-    AND deltas.thread_id = counted.thread_id
-    AND deltas.namespace = counted.namespace
-    AND deltas.kind IN ('snapshot', 'delta')
-    AND NOT (EXISTS (
-        SELECT checkpoints.seq
-        FROM checkpoints
-        WHERE checkpoints.tenant = deltas.tenant
-        AND checkpoints.thread_id = deltas.thread_id
-        AND checkpoints.namespace = deltas.namespace
-        AND checkpoints.seq = deltas.seq))
-    AND NOT (EXISTS (
-        SELECT child.seq
-        FROM deltas child
-        WHERE child.tenant = deltas.tenant
-        AND child.thread_id = deltas.thread_id
-        AND child.namespace = deltas.namespace
-        AND child.base_seq = deltas.seq)))) THEN 1
-ELSE 0 END AS needless
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
 FROM (
-  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
-    coalesce(sum(CASE
-      WHEN (ranked.newer > :p_keep
-        AND mod(ranked.seq, :p_every) != 0
-        AND ranked.created_at < :p_cutoff) THEN 1
-      ELSE 0 END), :coalesce_1) AS going
-  FROM page LEFT OUTER
-  JOIN (
-    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
-      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace
-    WHERE checkpoints.tenant = :k_tenant) ranked ON ranked.thread_id = page.thread_id
-  AND ranked.namespace = page.namespace
-  GROUP BY page.thread_id, page.namespace) counted
-ORDER BY counted.thread_id, counted.namespace
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > :p_keep
+      AND mod(ranked.seq, :p_every) != 0
+      AND ranked.created_at < :p_cutoff) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=thread, after=False)
 WITH page AS (
-  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = :k_tenant
   AND threads.thread_id = :k_thread_id
@@ -1406,49 +1417,53 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY)
-SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
-WHEN (EXISTS (
-    SELECT deltas.seq
-    FROM deltas
-    WHERE deltas.tenant = :k_tenant
-    AND deltas.thread_id = counted.thread_id
-    AND deltas.namespace = counted.namespace
-    AND deltas.kind IN ('snapshot', 'delta')
-    AND NOT (EXISTS (
-        SELECT checkpoints.seq
-        FROM checkpoints
-        WHERE checkpoints.tenant = deltas.tenant
-        AND checkpoints.thread_id = deltas.thread_id
-        AND checkpoints.namespace = deltas.namespace
-        AND checkpoints.seq = deltas.seq))
-    AND NOT (EXISTS (
-        SELECT child.seq
-        FROM deltas child
-        WHERE child.tenant = deltas.tenant
-        AND child.thread_id = deltas.thread_id
-        AND child.namespace = deltas.namespace
-        AND child.base_seq = deltas.seq)))) THEN 1
-ELSE 0 END AS needless
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
 FROM (
-  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
-    coalesce(sum(CASE
-      WHEN (ranked.newer > :p_keep
-        AND mod(ranked.seq, :p_every) != 0
-        AND ranked.created_at < :p_cutoff) THEN 1
-      ELSE 0 END), :coalesce_1) AS going
-  FROM page LEFT OUTER
-  JOIN (
-    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
-      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace
-    WHERE checkpoints.tenant = :k_tenant) ranked ON ranked.thread_id = page.thread_id
-  AND ranked.namespace = page.namespace
-  GROUP BY page.thread_id, page.namespace) counted
-ORDER BY counted.thread_id, counted.namespace
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > :p_keep
+      AND mod(ranked.seq, :p_every) != 0
+      AND ranked.created_at < :p_cutoff) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_stale(scope=namespace, after=True)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
@@ -1598,122 +1613,95 @@ AND (threads.deleted_at IS NULL
 ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
--- log.many.lock_listed(which=live, wait=True)
-SELECT threads.thread_id, threads.namespace
+-- log.many.lock_listed(wait=True)
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
 FROM threads
-WHERE threads.tenant = :k_tenant
-AND (threads.thread_id, threads.namespace) IN (
-  SELECT listed.thread_id, listed.namespace
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
   FROM (
-    SELECT each_.thread_id, each_.namespace
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
-          namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
+    SELECT each_.tenant, each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+          thread_id VARCHAR2(4000) PATH '$[1]', namespace VARCHAR2(4000) PATH '$[2]')) each_) listed)
 FOR UPDATE
 
--- log.many.lock_listed(which=live, wait=False)
-SELECT threads.thread_id, threads.namespace
+-- log.many.lock_listed(wait=False)
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
 FROM threads
-WHERE threads.tenant = :k_tenant
-AND (threads.thread_id, threads.namespace) IN (
-  SELECT listed.thread_id, listed.namespace
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
   FROM (
-    SELECT each_.thread_id, each_.namespace
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
-          namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-FOR UPDATE SKIP LOCKED
-
--- log.many.lock_listed(which=stale, wait=True)
-SELECT threads.thread_id, threads.namespace
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND (threads.thread_id, threads.namespace) IN (
-  SELECT listed.thread_id, listed.namespace
-  FROM (
-    SELECT each_.thread_id, each_.namespace
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
-          namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < :p_cutoff
-  OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
-FOR UPDATE
-
--- log.many.lock_listed(which=stale, wait=False)
-SELECT threads.thread_id, threads.namespace
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND (threads.thread_id, threads.namespace) IN (
-  SELECT listed.thread_id, listed.namespace
-  FROM (
-    SELECT each_.thread_id, each_.namespace
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
-          namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < :p_cutoff
-  OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+    SELECT each_.tenant, each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+          thread_id VARCHAR2(4000) PATH '$[1]', namespace VARCHAR2(4000) PATH '$[2]')) each_) listed)
 FOR UPDATE SKIP LOCKED
 
 -- log.many.move_listed()
 UPDATE threads
 SET version=(threads.version + :version_1), epoch=(threads.epoch + :p_moved)
-WHERE threads.tenant = :k_tenant
-AND (threads.thread_id, threads.namespace) IN (
-  SELECT listed.thread_id, listed.namespace
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
   FROM (
-    SELECT each_.thread_id, each_.namespace
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
-          namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
+    SELECT each_.tenant, each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+          thread_id VARCHAR2(4000) PATH '$[1]', namespace VARCHAR2(4000) PATH '$[2]')) each_) listed)
 
 -- log.many.sweep_listed()
 DELETE FROM deltas
-WHERE deltas.tenant = :k_tenant
-AND (deltas.thread_id, deltas.namespace, deltas.seq) IN (
-  WITH alive(thread_id, namespace, seq, base_seq) AS (
-    SELECT deltas.thread_id AS thread_id, deltas.namespace AS namespace, deltas.seq AS seq,
-      deltas.base_seq AS base_seq
-    FROM deltas
-    JOIN checkpoints ON deltas.tenant = checkpoints.tenant
-    AND deltas.thread_id = checkpoints.thread_id
-    AND deltas.namespace = checkpoints.namespace
-    AND deltas.seq = checkpoints.seq
-    WHERE checkpoints.tenant = :k_tenant
-    AND (checkpoints.thread_id, checkpoints.namespace) IN (
-      SELECT listed.thread_id, listed.namespace
-      FROM (
-        SELECT each_.thread_id, each_.namespace
-        FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
-              namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
-    UNION ALL
-    SELECT base.thread_id AS thread_id, base.namespace AS namespace, base.seq AS seq,
-      base.base_seq AS base_seq
-    FROM deltas base
-    JOIN alive ON base.thread_id = alive.thread_id
-    AND base.namespace = alive.namespace
-    AND base.seq = alive.base_seq
-    WHERE base.tenant = :k_tenant)
-  SELECT doomed.thread_id, doomed.namespace, doomed.seq
-  FROM deltas doomed LEFT OUTER
-  JOIN alive needed ON needed.thread_id = doomed.thread_id
-  AND needed.namespace = doomed.namespace
-  AND needed.seq = doomed.seq
-  WHERE doomed.tenant = :k_tenant
-  AND (doomed.thread_id, doomed.namespace) IN (
-    SELECT listed.thread_id, listed.namespace
+WHERE (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) IN (
+  WITH found AS (
+    SELECT positions.tenant AS tenant, positions.thread_id AS thread_id,
+      positions.namespace AS namespace, positions.seq AS seq
     FROM (
-      SELECT each_.thread_id, each_.namespace
-      FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
-            namespace VARCHAR2(4000) PATH '$[1]')) each_) listed)
-  AND doomed.kind IN ('snapshot', 'delta')
-  AND needed.seq IS NULL
-  ORDER BY doomed.seq DESC
-  FETCH FIRST :p_limit ROWS ONLY)
+      SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+        each_position.namespace AS namespace, each_position.seq AS seq,
+        max(each_position.named) AS named, max(each_position.going) AS going,
+        max(each_position.state) AS state, max(each_position.built_on) AS built_on
+      FROM (
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
+          0 AS built_on
+        FROM checkpoints
+        JOIN (
+          SELECT each_.tenant, each_.thread_id, each_.namespace
+          FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+                thread_id VARCHAR2(4000) PATH '$[1]',
+                namespace VARCHAR2(4000) PATH '$[2]')) each_) listed ON checkpoints.tenant = listed.tenant
+        AND checkpoints.thread_id = listed.thread_id
+        AND checkpoints.namespace = listed.namespace
+        UNION ALL
+        SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+          deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+        FROM deltas
+        JOIN (
+          SELECT each_.tenant, each_.thread_id, each_.namespace
+          FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+                thread_id VARCHAR2(4000) PATH '$[1]',
+                namespace VARCHAR2(4000) PATH '$[2]')) each_) listed ON deltas.tenant = listed.tenant
+        AND deltas.thread_id = listed.thread_id
+        AND deltas.namespace = listed.namespace
+        WHERE deltas.kind IN ('snapshot', 'delta')
+        UNION ALL
+        SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+          deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+        FROM deltas
+        JOIN (
+          SELECT each_.tenant, each_.thread_id, each_.namespace
+          FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+                thread_id VARCHAR2(4000) PATH '$[1]',
+                namespace VARCHAR2(4000) PATH '$[2]')) each_) listed ON deltas.tenant = listed.tenant
+        AND deltas.thread_id = listed.thread_id
+        AND deltas.namespace = listed.namespace
+        WHERE deltas.base_seq IS NOT NULL) each_position
+      GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+        each_position.seq) positions
+    WHERE positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0
+    FETCH FIRST :p_limit ROWS ONLY)
+  SELECT found.tenant, found.thread_id, found.namespace, found.seq
+  FROM found)
 
 -- log.removing.bury()
 UPDATE threads

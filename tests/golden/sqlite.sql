@@ -998,84 +998,72 @@ AND (threads.deleted_at IS NULL
 
 -- log.many.empty_listed(table=checkpoints)
 DELETE FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND (checkpoints.thread_id, checkpoints.namespace) IN (
-  SELECT listed.thread_id, listed.namespace
+WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
   FROM (
-    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+      json_extract(each.value, '$[2]') AS namespace
     FROM json_each(?) AS each) AS listed)
 
 -- log.many.empty_listed(table=deltas)
 DELETE FROM deltas
-WHERE deltas.tenant = ?
-AND (deltas.thread_id, deltas.namespace) IN (
-  SELECT listed.thread_id, listed.namespace
+WHERE (deltas.tenant, deltas.thread_id, deltas.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
   FROM (
-    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+      json_extract(each.value, '$[2]') AS namespace
     FROM json_each(?) AS each) AS listed)
 
 -- log.many.empty_listed(table=threads)
 DELETE FROM threads
-WHERE threads.tenant = ?
-AND (threads.thread_id, threads.namespace) IN (
-  SELECT listed.thread_id, listed.namespace
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
   FROM (
-    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+      json_extract(each.value, '$[2]') AS namespace
     FROM json_each(?) AS each) AS listed)
 
--- log.many.find_listed(which=live)
-SELECT threads.thread_id, threads.namespace
+-- log.many.find_listed()
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
 FROM threads
-WHERE threads.tenant = ?
-AND (threads.thread_id, threads.namespace) IN (
-  SELECT listed.thread_id, listed.namespace
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
   FROM (
-    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+      json_extract(each.value, '$[2]') AS namespace
     FROM json_each(?) AS each) AS listed)
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-
--- log.many.find_listed(which=stale)
-SELECT threads.thread_id, threads.namespace
-FROM threads
-WHERE threads.tenant = ?
-AND (threads.thread_id, threads.namespace) IN (
-  SELECT listed.thread_id, listed.namespace
-  FROM (
-    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
-    FROM json_each(?) AS each) AS listed)
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < ?
-  OR threads.expires_at <= ?
-  OR threads.deleted_at < ?)
 
 -- log.many.forget_listed()
 DELETE FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND (checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
-  SELECT ranked.thread_id, ranked.namespace, ranked.seq
-  FROM (
-    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
-      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN (
-      SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
-      FROM json_each(?) AS each) AS listed ON checkpoints.thread_id = listed.thread_id
-    AND checkpoints.namespace = listed.namespace
-    WHERE checkpoints.tenant = ?) AS ranked
-  WHERE ranked.newer > ?
-  AND ranked.seq % ? != 0
-  AND ranked.created_at < ?
-  ORDER BY ranked.thread_id, ranked.namespace, ranked.seq
-  LIMIT ?
-  OFFSET ?)
+WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
+  WITH found AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN (
+        SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+          json_extract(each.value, '$[2]') AS namespace
+        FROM json_each(?) AS each) AS listed ON checkpoints.tenant = listed.tenant
+      AND checkpoints.thread_id = listed.thread_id
+      AND checkpoints.namespace = listed.namespace) AS ranked
+    WHERE ranked.newer > ?
+    AND ranked.seq % ? != 0
+    AND ranked.created_at < ?
+    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
+    LIMIT ?
+    OFFSET ?)
+  SELECT found.tenant, found.thread_id, found.namespace, found.seq
+  FROM found)
 
 -- log.many.list_prunable(scope=namespace, after=True)
 WITH page AS (
-  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
   AND threads.namespace = ?
@@ -1089,53 +1077,57 @@ WITH page AS (
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
   OFFSET ?)
-SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
-WHEN (EXISTS (
-    SELECT deltas.seq
-    FROM deltas
-    WHERE deltas.tenant = ?
-    AND deltas.thread_id = counted.thread_id
-    AND deltas.namespace = counted.namespace
-    AND deltas.kind IN ('snapshot', 'delta')
-    AND NOT (EXISTS (
-        SELECT checkpoints.seq
-        FROM checkpoints
-        WHERE checkpoints.tenant = deltas.tenant
-        AND checkpoints.thread_id = deltas.thread_id
-        AND checkpoints.namespace = deltas.namespace
-        AND checkpoints.seq = deltas.seq))
-    AND NOT (EXISTS (
-        SELECT child.seq
-        FROM deltas AS child
-        WHERE child.tenant = deltas.tenant
-        AND child.thread_id = deltas.thread_id
-        AND child.namespace = deltas.namespace
-        AND child.base_seq = deltas.seq)))) THEN 1
-ELSE 0 END AS needless
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
 FROM (
-  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
-    coalesce(sum(CASE
-      WHEN (ranked.newer > ?
-        AND ranked.seq % ? != 0
-        AND ranked.created_at < ?) THEN 1
-      ELSE 0 END), ?) AS going
-  FROM page LEFT OUTER
-  JOIN (
-    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
-      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace
-    WHERE checkpoints.tenant = ?) AS ranked ON ranked.thread_id = page.thread_id
-  AND ranked.namespace = page.namespace
-  GROUP BY page.thread_id, page.namespace) AS counted
-ORDER BY counted.thread_id, counted.namespace
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > ?
+      AND ranked.seq % ? != 0
+      AND ranked.created_at < ?) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=namespace, after=False)
 WITH page AS (
-  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
   AND threads.namespace = ?
@@ -1146,53 +1138,57 @@ WITH page AS (
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
   OFFSET ?)
-SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
-WHEN (EXISTS (
-    SELECT deltas.seq
-    FROM deltas
-    WHERE deltas.tenant = ?
-    AND deltas.thread_id = counted.thread_id
-    AND deltas.namespace = counted.namespace
-    AND deltas.kind IN ('snapshot', 'delta')
-    AND NOT (EXISTS (
-        SELECT checkpoints.seq
-        FROM checkpoints
-        WHERE checkpoints.tenant = deltas.tenant
-        AND checkpoints.thread_id = deltas.thread_id
-        AND checkpoints.namespace = deltas.namespace
-        AND checkpoints.seq = deltas.seq))
-    AND NOT (EXISTS (
-        SELECT child.seq
-        FROM deltas AS child
-        WHERE child.tenant = deltas.tenant
-        AND child.thread_id = deltas.thread_id
-        AND child.namespace = deltas.namespace
-        AND child.base_seq = deltas.seq)))) THEN 1
-ELSE 0 END AS needless
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
 FROM (
-  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
-    coalesce(sum(CASE
-      WHEN (ranked.newer > ?
-        AND ranked.seq % ? != 0
-        AND ranked.created_at < ?) THEN 1
-      ELSE 0 END), ?) AS going
-  FROM page LEFT OUTER
-  JOIN (
-    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
-      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace
-    WHERE checkpoints.tenant = ?) AS ranked ON ranked.thread_id = page.thread_id
-  AND ranked.namespace = page.namespace
-  GROUP BY page.thread_id, page.namespace) AS counted
-ORDER BY counted.thread_id, counted.namespace
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > ?
+      AND ranked.seq % ? != 0
+      AND ranked.created_at < ?) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=tenant, after=True)
 WITH page AS (
-  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
   AND threads.thread_id >= ?
@@ -1205,53 +1201,57 @@ WITH page AS (
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
   OFFSET ?)
-SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
-WHEN (EXISTS (
-    SELECT deltas.seq
-    FROM deltas
-    WHERE deltas.tenant = ?
-    AND deltas.thread_id = counted.thread_id
-    AND deltas.namespace = counted.namespace
-    AND deltas.kind IN ('snapshot', 'delta')
-    AND NOT (EXISTS (
-        SELECT checkpoints.seq
-        FROM checkpoints
-        WHERE checkpoints.tenant = deltas.tenant
-        AND checkpoints.thread_id = deltas.thread_id
-        AND checkpoints.namespace = deltas.namespace
-        AND checkpoints.seq = deltas.seq))
-    AND NOT (EXISTS (
-        SELECT child.seq
-        FROM deltas AS child
-        WHERE child.tenant = deltas.tenant
-        AND child.thread_id = deltas.thread_id
-        AND child.namespace = deltas.namespace
-        AND child.base_seq = deltas.seq)))) THEN 1
-ELSE 0 END AS needless
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
 FROM (
-  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
-    coalesce(sum(CASE
-      WHEN (ranked.newer > ?
-        AND ranked.seq % ? != 0
-        AND ranked.created_at < ?) THEN 1
-      ELSE 0 END), ?) AS going
-  FROM page LEFT OUTER
-  JOIN (
-    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
-      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace
-    WHERE checkpoints.tenant = ?) AS ranked ON ranked.thread_id = page.thread_id
-  AND ranked.namespace = page.namespace
-  GROUP BY page.thread_id, page.namespace) AS counted
-ORDER BY counted.thread_id, counted.namespace
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > ?
+      AND ranked.seq % ? != 0
+      AND ranked.created_at < ?) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=tenant, after=False)
 WITH page AS (
-  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
   AND threads.deleted_at IS NULL
@@ -1261,53 +1261,57 @@ WITH page AS (
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
   OFFSET ?)
-SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
-WHEN (EXISTS (
-    SELECT deltas.seq
-    FROM deltas
-    WHERE deltas.tenant = ?
-    AND deltas.thread_id = counted.thread_id
-    AND deltas.namespace = counted.namespace
-    AND deltas.kind IN ('snapshot', 'delta')
-    AND NOT (EXISTS (
-        SELECT checkpoints.seq
-        FROM checkpoints
-        WHERE checkpoints.tenant = deltas.tenant
-        AND checkpoints.thread_id = deltas.thread_id
-        AND checkpoints.namespace = deltas.namespace
-        AND checkpoints.seq = deltas.seq))
-    AND NOT (EXISTS (
-        SELECT child.seq
-        FROM deltas AS child
-        WHERE child.tenant = deltas.tenant
-        AND child.thread_id = deltas.thread_id
-        AND child.namespace = deltas.namespace
-        AND child.base_seq = deltas.seq)))) THEN 1
-ELSE 0 END AS needless
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
 FROM (
-  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
-    coalesce(sum(CASE
-      WHEN (ranked.newer > ?
-        AND ranked.seq % ? != 0
-        AND ranked.created_at < ?) THEN 1
-      ELSE 0 END), ?) AS going
-  FROM page LEFT OUTER
-  JOIN (
-    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
-      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace
-    WHERE checkpoints.tenant = ?) AS ranked ON ranked.thread_id = page.thread_id
-  AND ranked.namespace = page.namespace
-  GROUP BY page.thread_id, page.namespace) AS counted
-ORDER BY counted.thread_id, counted.namespace
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > ?
+      AND ranked.seq % ? != 0
+      AND ranked.created_at < ?) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=log, after=True)
 WITH page AS (
-  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
   AND threads.thread_id = ?
@@ -1322,53 +1326,57 @@ WITH page AS (
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
   OFFSET ?)
-SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
-WHEN (EXISTS (
-    SELECT deltas.seq
-    FROM deltas
-    WHERE deltas.tenant = ?
-    AND deltas.thread_id = counted.thread_id
-    AND deltas.namespace = counted.namespace
-    AND deltas.kind IN ('snapshot', 'delta')
-    AND NOT (EXISTS (
-        SELECT checkpoints.seq
-        FROM checkpoints
-        WHERE checkpoints.tenant = deltas.tenant
-        AND checkpoints.thread_id = deltas.thread_id
-        AND checkpoints.namespace = deltas.namespace
-        AND checkpoints.seq = deltas.seq))
-    AND NOT (EXISTS (
-        SELECT child.seq
-        FROM deltas AS child
-        WHERE child.tenant = deltas.tenant
-        AND child.thread_id = deltas.thread_id
-        AND child.namespace = deltas.namespace
-        AND child.base_seq = deltas.seq)))) THEN 1
-ELSE 0 END AS needless
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
 FROM (
-  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
-    coalesce(sum(CASE
-      WHEN (ranked.newer > ?
-        AND ranked.seq % ? != 0
-        AND ranked.created_at < ?) THEN 1
-      ELSE 0 END), ?) AS going
-  FROM page LEFT OUTER
-  JOIN (
-    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
-      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace
-    WHERE checkpoints.tenant = ?) AS ranked ON ranked.thread_id = page.thread_id
-  AND ranked.namespace = page.namespace
-  GROUP BY page.thread_id, page.namespace) AS counted
-ORDER BY counted.thread_id, counted.namespace
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > ?
+      AND ranked.seq % ? != 0
+      AND ranked.created_at < ?) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=log, after=False)
 WITH page AS (
-  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
   AND threads.thread_id = ?
@@ -1380,53 +1388,57 @@ WITH page AS (
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
   OFFSET ?)
-SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
-WHEN (EXISTS (
-    SELECT deltas.seq
-    FROM deltas
-    WHERE deltas.tenant = ?
-    AND deltas.thread_id = counted.thread_id
-    AND deltas.namespace = counted.namespace
-    AND deltas.kind IN ('snapshot', 'delta')
-    AND NOT (EXISTS (
-        SELECT checkpoints.seq
-        FROM checkpoints
-        WHERE checkpoints.tenant = deltas.tenant
-        AND checkpoints.thread_id = deltas.thread_id
-        AND checkpoints.namespace = deltas.namespace
-        AND checkpoints.seq = deltas.seq))
-    AND NOT (EXISTS (
-        SELECT child.seq
-        FROM deltas AS child
-        WHERE child.tenant = deltas.tenant
-        AND child.thread_id = deltas.thread_id
-        AND child.namespace = deltas.namespace
-        AND child.base_seq = deltas.seq)))) THEN 1
-ELSE 0 END AS needless
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
 FROM (
-  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
-    coalesce(sum(CASE
-      WHEN (ranked.newer > ?
-        AND ranked.seq % ? != 0
-        AND ranked.created_at < ?) THEN 1
-      ELSE 0 END), ?) AS going
-  FROM page LEFT OUTER
-  JOIN (
-    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
-      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace
-    WHERE checkpoints.tenant = ?) AS ranked ON ranked.thread_id = page.thread_id
-  AND ranked.namespace = page.namespace
-  GROUP BY page.thread_id, page.namespace) AS counted
-ORDER BY counted.thread_id, counted.namespace
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > ?
+      AND ranked.seq % ? != 0
+      AND ranked.created_at < ?) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=thread, after=True)
 WITH page AS (
-  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
   AND threads.thread_id = ?
@@ -1440,53 +1452,57 @@ WITH page AS (
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
   OFFSET ?)
-SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
-WHEN (EXISTS (
-    SELECT deltas.seq
-    FROM deltas
-    WHERE deltas.tenant = ?
-    AND deltas.thread_id = counted.thread_id
-    AND deltas.namespace = counted.namespace
-    AND deltas.kind IN ('snapshot', 'delta')
-    AND NOT (EXISTS (
-        SELECT checkpoints.seq
-        FROM checkpoints
-        WHERE checkpoints.tenant = deltas.tenant
-        AND checkpoints.thread_id = deltas.thread_id
-        AND checkpoints.namespace = deltas.namespace
-        AND checkpoints.seq = deltas.seq))
-    AND NOT (EXISTS (
-        SELECT child.seq
-        FROM deltas AS child
-        WHERE child.tenant = deltas.tenant
-        AND child.thread_id = deltas.thread_id
-        AND child.namespace = deltas.namespace
-        AND child.base_seq = deltas.seq)))) THEN 1
-ELSE 0 END AS needless
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
 FROM (
-  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
-    coalesce(sum(CASE
-      WHEN (ranked.newer > ?
-        AND ranked.seq % ? != 0
-        AND ranked.created_at < ?) THEN 1
-      ELSE 0 END), ?) AS going
-  FROM page LEFT OUTER
-  JOIN (
-    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
-      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace
-    WHERE checkpoints.tenant = ?) AS ranked ON ranked.thread_id = page.thread_id
-  AND ranked.namespace = page.namespace
-  GROUP BY page.thread_id, page.namespace) AS counted
-ORDER BY counted.thread_id, counted.namespace
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > ?
+      AND ranked.seq % ? != 0
+      AND ranked.created_at < ?) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=thread, after=False)
 WITH page AS (
-  SELECT threads.thread_id AS thread_id, threads.namespace AS namespace
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
   AND threads.thread_id = ?
@@ -1497,49 +1513,53 @@ WITH page AS (
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
   OFFSET ?)
-SELECT counted.thread_id, counted.namespace, counted.names, counted.going, CASE
-WHEN (EXISTS (
-    SELECT deltas.seq
-    FROM deltas
-    WHERE deltas.tenant = ?
-    AND deltas.thread_id = counted.thread_id
-    AND deltas.namespace = counted.namespace
-    AND deltas.kind IN ('snapshot', 'delta')
-    AND NOT (EXISTS (
-        SELECT checkpoints.seq
-        FROM checkpoints
-        WHERE checkpoints.tenant = deltas.tenant
-        AND checkpoints.thread_id = deltas.thread_id
-        AND checkpoints.namespace = deltas.namespace
-        AND checkpoints.seq = deltas.seq))
-    AND NOT (EXISTS (
-        SELECT child.seq
-        FROM deltas AS child
-        WHERE child.tenant = deltas.tenant
-        AND child.thread_id = deltas.thread_id
-        AND child.namespace = deltas.namespace
-        AND child.base_seq = deltas.seq)))) THEN 1
-ELSE 0 END AS needless
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
 FROM (
-  SELECT page.thread_id AS thread_id, page.namespace AS namespace, count(ranked.seq) AS names,
-    coalesce(sum(CASE
-      WHEN (ranked.newer > ?
-        AND ranked.seq % ? != 0
-        AND ranked.created_at < ?) THEN 1
-      ELSE 0 END), ?) AS going
-  FROM page LEFT OUTER
-  JOIN (
-    SELECT checkpoints.thread_id AS thread_id, checkpoints.namespace AS namespace,
-      checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-      row_number() OVER (PARTITION BY checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace
-    WHERE checkpoints.tenant = ?) AS ranked ON ranked.thread_id = page.thread_id
-  AND ranked.namespace = page.namespace
-  GROUP BY page.thread_id, page.namespace) AS counted
-ORDER BY counted.thread_id, counted.namespace
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > ?
+      AND ranked.seq % ? != 0
+      AND ranked.created_at < ?) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_stale(scope=namespace, after=True)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
@@ -1697,116 +1717,91 @@ ORDER BY threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
 
--- log.many.lock_listed(which=live, wait=True)
+-- log.many.lock_listed(wait=True)
 UPDATE threads
 SET next_seq=threads.next_seq
-WHERE threads.tenant = ?
-AND (threads.thread_id, threads.namespace) IN (
-  SELECT listed.thread_id, listed.namespace
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
   FROM (
-    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+      json_extract(each.value, '$[2]') AS namespace
     FROM json_each(?) AS each) AS listed)
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-RETURNING thread_id, namespace
+RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
 
--- log.many.lock_listed(which=live, wait=False)
+-- log.many.lock_listed(wait=False)
 UPDATE threads
 SET next_seq=threads.next_seq
-WHERE threads.tenant = ?
-AND (threads.thread_id, threads.namespace) IN (
-  SELECT listed.thread_id, listed.namespace
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
   FROM (
-    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+      json_extract(each.value, '$[2]') AS namespace
     FROM json_each(?) AS each) AS listed)
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-RETURNING thread_id, namespace
-
--- log.many.lock_listed(which=stale, wait=True)
-UPDATE threads
-SET next_seq=threads.next_seq
-WHERE threads.tenant = ?
-AND (threads.thread_id, threads.namespace) IN (
-  SELECT listed.thread_id, listed.namespace
-  FROM (
-    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
-    FROM json_each(?) AS each) AS listed)
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < ?
-  OR threads.expires_at <= ?
-  OR threads.deleted_at < ?)
-RETURNING thread_id, namespace
-
--- log.many.lock_listed(which=stale, wait=False)
-UPDATE threads
-SET next_seq=threads.next_seq
-WHERE threads.tenant = ?
-AND (threads.thread_id, threads.namespace) IN (
-  SELECT listed.thread_id, listed.namespace
-  FROM (
-    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
-    FROM json_each(?) AS each) AS listed)
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < ?
-  OR threads.expires_at <= ?
-  OR threads.deleted_at < ?)
-RETURNING thread_id, namespace
+RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
 
 -- log.many.move_listed()
 UPDATE threads
 SET version=(threads.version + ?), epoch=(threads.epoch + ?)
-WHERE threads.tenant = ?
-AND (threads.thread_id, threads.namespace) IN (
-  SELECT listed.thread_id, listed.namespace
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
   FROM (
-    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+      json_extract(each.value, '$[2]') AS namespace
     FROM json_each(?) AS each) AS listed)
 
 -- log.many.sweep_listed()
 DELETE FROM deltas
-WHERE deltas.tenant = ?
-AND (deltas.thread_id, deltas.namespace, deltas.seq) IN (
-  WITH RECURSIVE alive(thread_id, namespace, seq, base_seq) AS (
-    SELECT deltas.thread_id AS thread_id, deltas.namespace AS namespace, deltas.seq AS seq,
-      deltas.base_seq AS base_seq
-    FROM deltas
-    JOIN checkpoints ON deltas.tenant = checkpoints.tenant
-    AND deltas.thread_id = checkpoints.thread_id
-    AND deltas.namespace = checkpoints.namespace
-    AND deltas.seq = checkpoints.seq
-    WHERE checkpoints.tenant = ?
-    AND (checkpoints.thread_id, checkpoints.namespace) IN (
-      SELECT listed.thread_id, listed.namespace
-      FROM (
-        SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
-        FROM json_each(?) AS each) AS listed)
-    UNION ALL
-    SELECT base.thread_id AS thread_id, base.namespace AS namespace, base.seq AS seq,
-      base.base_seq AS base_seq
-    FROM deltas AS base
-    JOIN alive ON base.thread_id = alive.thread_id
-    AND base.namespace = alive.namespace
-    AND base.seq = alive.base_seq
-    WHERE base.tenant = ?)
-  SELECT doomed.thread_id, doomed.namespace, doomed.seq
-  FROM deltas AS doomed LEFT OUTER
-  JOIN alive AS needed ON needed.thread_id = doomed.thread_id
-  AND needed.namespace = doomed.namespace
-  AND needed.seq = doomed.seq
-  WHERE doomed.tenant = ?
-  AND (doomed.thread_id, doomed.namespace) IN (
-    SELECT listed.thread_id, listed.namespace
+WHERE (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) IN (
+  WITH found AS (
+    SELECT positions.tenant AS tenant, positions.thread_id AS thread_id,
+      positions.namespace AS namespace, positions.seq AS seq
     FROM (
-      SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
-      FROM json_each(?) AS each) AS listed)
-  AND doomed.kind IN ('snapshot', 'delta')
-  AND needed.seq IS NULL
-  ORDER BY doomed.seq DESC
-  LIMIT ?
-  OFFSET ?)
+      SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+        each_position.namespace AS namespace, each_position.seq AS seq,
+        max(each_position.named) AS named, max(each_position.going) AS going,
+        max(each_position.state) AS state, max(each_position.built_on) AS built_on
+      FROM (
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
+          0 AS built_on
+        FROM checkpoints
+        JOIN (
+          SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+            json_extract(each.value, '$[2]') AS namespace
+          FROM json_each(?) AS each) AS listed ON checkpoints.tenant = listed.tenant
+        AND checkpoints.thread_id = listed.thread_id
+        AND checkpoints.namespace = listed.namespace
+        UNION ALL
+        SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+          deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+        FROM deltas
+        JOIN (
+          SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+            json_extract(each.value, '$[2]') AS namespace
+          FROM json_each(?) AS each) AS listed ON deltas.tenant = listed.tenant
+        AND deltas.thread_id = listed.thread_id
+        AND deltas.namespace = listed.namespace
+        WHERE deltas.kind IN ('snapshot', 'delta')
+        UNION ALL
+        SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+          deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+        FROM deltas
+        JOIN (
+          SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+            json_extract(each.value, '$[2]') AS namespace
+          FROM json_each(?) AS each) AS listed ON deltas.tenant = listed.tenant
+        AND deltas.thread_id = listed.thread_id
+        AND deltas.namespace = listed.namespace
+        WHERE deltas.base_seq IS NOT NULL) AS each_position
+      GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+        each_position.seq) AS positions
+    WHERE positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0
+    LIMIT ?
+    OFFSET ?)
+  SELECT found.tenant, found.thread_id, found.namespace, found.seq
+  FROM found)
 
 -- log.removing.bury()
 UPDATE threads

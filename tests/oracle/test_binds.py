@@ -31,7 +31,8 @@ async def everything(oracle: Database, server: Recorder, thread_id: str) -> None
     about = {"thread_id": thread_id, "namespace": "/", "names": 3, "going": 2, "needless": 1}
     server.answer("log.many.list_prunable", Answer([about]))
     server.answer("log.many.list_stale", Answer([about | {"next_seq": 4}]))
-    locked = Answer([{"thread_id": thread_id, "namespace": "/"}])
+    standing = {"updated_at": datetime(2020, 1, 1), "expires_at": None, "deleted_at": None}
+    locked = Answer([{"thread_id": thread_id, "namespace": "/"} | standing])
     server.answer("log.many.lock_listed", locked, locked)
     server.answer("log.many.forget_listed", Answer(touched=2))
     for name in ("log.removing.lock_log", "log.removing.lock_thread"):

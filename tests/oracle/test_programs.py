@@ -286,7 +286,8 @@ async def test_deleting_a_thread_leaves_a_tombstone(agent: Checkpointer, server:
     ]
 
 
-PRUNED = ["log.many.forget_listed", "log.many.sweep_listed", "log.many.move_listed"]
+SWEPT = ["log.many.sweep_listed", "log.many.sweep_listed"]  # until a layer is empty
+PRUNED = ["log.many.forget_listed", *SWEPT, "log.many.move_listed"]
 
 
 def prunable(*threads: str) -> Answer:
@@ -295,7 +296,8 @@ def prunable(*threads: str) -> Answer:
 
 
 def listed(*threads: str) -> Answer:
-    return Answer([{"thread_id": thread, "namespace": "/"} for thread in threads])
+    standing = {"namespace": "/", "updated_at": NOW, "expires_at": None, "deleted_at": None}
+    return Answer([{"thread_id": thread} | standing for thread in threads])
 
 
 async def test_pruning_sweeps_what_no_name_leads_to(agent: Checkpointer, server: Recorder) -> None:
@@ -323,9 +325,10 @@ async def test_pruning_all_passes_over_what_is_locked_and_touches_the_rest_only(
 
     locks = [call for call in server.calls if call.name == "log.many.lock_listed"]
     assert all(call.sql.endswith("FOR UPDATE SKIP LOCKED") for call in locks)
-    assert [call.binds["p_logs"] for call in locks] == ['[["a", "/"], ["b", "/"]]', '[["b", "/"]]']
+    a, b = '["acme", "a", "/"]', '["acme", "b", "/"]'
+    assert [call.binds["p_logs"] for call in locks] == [f"[{a}, {b}]", f"[{b}]"]
     forgotten = [call for call in server.calls if call.name == "log.many.forget_listed"]
-    assert [call.binds["p_logs"] for call in forgotten] == ['[["a", "/"]]', '[["b", "/"]]']
+    assert [call.binds["p_logs"] for call in forgotten] == [f"[{a}]", f"[{b}]"]
 
 
 async def test_a_list_of_logs_is_a_bind_that_a_query_takes(

@@ -217,9 +217,13 @@ class Sweep:
         """Those that somebody writes to, and not those that somebody has deleted meanwhile."""
         there: set[Log] = set()
         for batch in many.batches(self.db.dialect, busy):
-            binds = many.list_binds(self.db.tenant, [one.log for one in batch])
-            rows = await self._ask(many.find_listed(self.db.dialect, which=self.which), binds)
-            there.update(Log(self.db.tenant, row.thread_id, row.namespace) for row in rows)
+            binds = many.list_binds([one.log for one in batch])
+            rows = await self._ask(many.find_listed(self.db.dialect), binds)
+            there.update(
+                Log(self.db.tenant, row.thread_id, row.namespace)
+                for row in rows
+                if many.is_wanted(row, self.which, self.values)
+            )
         return [one for one in busy if one.log in there]
 
     async def _ask(self, statement: Executable, binds: dict[str, Any]) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from sqlalchemy import (
+    CTE,
     ColumnElement,
     Connection,
     Executable,
@@ -104,6 +105,10 @@ class Dialect:
     def listed(self, parameter: str, columns: Sequence[str]) -> FromClause:
         """The rows of a JSON array of arrays of texts, bound as one value, under these names."""
         raise NotImplementedError
+
+    def once(self, rows: Select[Any], name: str) -> CTE:
+        """*rows* as a table that is made once, and not again for each row that it is joined to."""
+        return rows.cte(name, nesting=True)
 
     def json_equals(self, table: Table, kind: str) -> ColumnElement[bool]:
         """Whether a key of ``table.meta`` has a value, a JSON value of *kind*.

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import orjson
 from sqlalchemy import (
+    CTE,
     ClauseElement,
     ColumnClause,
     ColumnElement,
@@ -100,6 +101,9 @@ class PostgreSQL(Dialect):
             f"SELECT {fields} FROM json_array_elements(CAST(:{parameter} AS json)) AS each(value)"  # noqa: S608
         ).bindparams(bindparam(parameter, type_=Text))
         return rows.columns(*(column(name) for name in columns)).subquery("listed")
+
+    def once(self, rows: Select[Any], name: str) -> CTE:
+        return rows.cte(name, nesting=True).prefix_with("MATERIALIZED")
 
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         meta = owner.c.meta

@@ -2,20 +2,21 @@
 
 A batch is a list of logs, bound as one value, and a number of rows: the statements are as many for
 a hundred logs as for one. A log that somebody is saving into is passed over, never waited for. What
-a batch leaves is whole: names go oldest first, and states only when no name leads to them, those
-built on others before what they are built on.
+a batch leaves is whole: names go oldest first, and a state only when it has no name and no other is
+built on it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
     Executable,
     FromClause,
+    Select,
     and_,
     bindparam,
     case,
@@ -30,7 +31,17 @@ from sqlalchemy import (
 
 from memalchemy.dialects import Dialect
 from memalchemy.keys import encode_id
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, STATES, THREADS, Log, live, same_log, words
+from memalchemy.log.tables import (
+    CHECKPOINTS,
+    DELTAS,
+    LOG_KEY,
+    STATES,
+    THREADS,
+    Log,
+    live,
+    same_log,
+    words,
+)
 from memalchemy.statements import Program, statement
 
 LOGS, ROWS = 100, 2_000
@@ -38,6 +49,7 @@ LOGS, ROWS = 100, 2_000
 
 SCOPES = ("namespace", "tenant", "log", "thread")
 _ID = ("thread_id", "namespace")
+_ROW = (*LOG_KEY, "seq")
 _TABLES = {"checkpoints": CHECKPOINTS, "deltas": DELTAS, "threads": THREADS}
 
 
@@ -61,10 +73,14 @@ class Removed(NamedTuple):
     """Whether it ended at its number of rows, and not because nothing was left."""
 
 
-def list_binds(tenant: str, logs: Iterable[Log]) -> dict[str, Any]:
-    """The binds that name a list of logs."""
-    names = [[encode_id(log.thread_id), log.namespace] for log in logs]
-    return {"k_tenant": tenant, "p_logs": json.dumps(names, ensure_ascii=False)}
+def list_binds(logs: Iterable[Log]) -> dict[str, Any]:
+    """The binds that name a list of logs.
+
+    With the tenant in each: as a condition of its own it is one that PostgreSQL, before it has
+    statistics, takes for the best there is, and then reads the tenant's rows for each log anew.
+    """
+    names = [[encode_id(log.tenant), encode_id(log.thread_id), log.namespace] for log in logs]
+    return {"p_logs": json.dumps(names, ensure_ascii=False)}
 
 
 def batches(d: Dialect, found: Sequence[Found]) -> Iterator[list[Found]]:
@@ -72,7 +88,7 @@ def batches(d: Dialect, found: Sequence[Found]) -> Iterator[list[Found]]:
     lot: list[Found] = []
     rows = length = 0
     for one in found:
-        size = len(list_binds("", [one.log])["p_logs"].encode())
+        size = len(list_binds([one.log])["p_logs"].encode())
         full = len(lot) == LOGS or rows + one.rows > ROWS
         if lot and (full or length + size > (d.list_bytes or length + size)):
             yield lot
@@ -84,10 +100,9 @@ def batches(d: Dialect, found: Sequence[Found]) -> Iterator[list[Found]]:
 
 
 def _listed(d: Dialect, table: Any) -> ColumnElement[bool]:
-    names = d.listed("p_logs", _ID)
-    return and_(
-        table.c.tenant == bindparam("k_tenant"),
-        tuple_(*(table.c[name] for name in _ID)).in_(select(*(names.c[name] for name in _ID))),
+    names = d.listed("p_logs", LOG_KEY)
+    return tuple_(*(table.c[name] for name in LOG_KEY)).in_(
+        select(*(names.c[name] for name in LOG_KEY))
     )
 
 
@@ -130,16 +145,15 @@ def count_logs(d: Dialect, which: str, scope: str) -> Executable:
 def _ranked(of: FromClause) -> Any:
     """The checkpoints of the logs *of*, each with the number of those that are newer."""
     number = func.row_number().over(
-        partition_by=[CHECKPOINTS.c[name] for name in _ID], order_by=CHECKPOINTS.c.seq.desc()
+        partition_by=[CHECKPOINTS.c[name] for name in LOG_KEY], order_by=CHECKPOINTS.c.seq.desc()
     )
     return (
         select(
-            *(CHECKPOINTS.c[name] for name in (*_ID, "seq", "created_at")),
+            *(CHECKPOINTS.c[name] for name in (*_ROW, "created_at")),
             (number - literal_column("1")).label("newer"),
         )
         .select_from(CHECKPOINTS)
-        .join(of, and_(*(CHECKPOINTS.c[name] == of.c[name] for name in _ID)))
-        .where(CHECKPOINTS.c.tenant == bindparam("k_tenant"))
+        .join(of, same_log(CHECKPOINTS, of))
         .subquery("ranked")
     )
 
@@ -153,55 +167,75 @@ def _goes(ranked: Any) -> ColumnElement[bool]:
     )
 
 
-def _needless(log: Any) -> ColumnElement[bool]:
-    """Whether a log has a state that has no name and that no other is built on."""
-    child = DELTAS.alias("child")
-    named = and_(same_log(CHECKPOINTS, DELTAS), CHECKPOINTS.c.seq == DELTAS.c.seq)
-    built = and_(same_log(child, DELTAS), child.c.base_seq == DELTAS.c.seq)
-    return (
-        select(DELTAS.c.seq)
-        .where(
-            DELTAS.c.tenant == bindparam("k_tenant"),
-            *(DELTAS.c[name] == log.c[name] for name in _ID),
-            DELTAS.c.kind.in_(words(*STATES)),
-            ~select(CHECKPOINTS.c.seq).where(named).exists(),
-            ~select(child.c.seq).where(built).exists(),
-        )
-        .exists()
+def _flags(*flags: ColumnElement[int] | str) -> list[Any]:
+    names = ("named", "going", "state", "built_on")
+    return [
+        (literal_column(flag) if isinstance(flag, str) else flag).label(name)
+        for name, flag in zip(names, flags, strict=True)
+    ]
+
+
+def _positions(logs: FromClause, names: Select[Any]) -> Any:
+    """Each position of *logs*, with what is there: a name, one that goes, a state, a state that
+    another is built on. *names* are the rows for the first two.
+
+    By grouping and not by joins: before PostgreSQL has statistics it takes a log for one row, and
+    compares each row of a long log with each.
+    """
+    key = [DELTAS.c[name] for name in LOG_KEY]
+    state = DELTAS.c.kind.in_(words(*STATES))
+    here = DELTAS.join(logs, same_log(DELTAS, logs))
+    states = select(*key, DELTAS.c.seq, *_flags("0", "0", "1", "0")).select_from(here).where(state)
+    bases = (
+        select(*key, DELTAS.c.base_seq.label("seq"), *_flags("0", "0", "0", "1"))
+        .select_from(here)
+        .where(DELTAS.c.base_seq.is_not(None))
     )
+    each = names.union_all(states, bases).subquery("each_position")
+    row = [each.c[name] for name in _ROW]
+    flags = [each.c.named, each.c.going, each.c.state, each.c.built_on]
+    return (
+        select(*row, *(func.max(flag).label(flag.name) for flag in flags))
+        .group_by(*row)
+        .subquery("positions")
+    )
+
+
+def _needless(position: Any) -> ColumnElement[bool]:
+    """Whether there is a state that neither has a name nor is built on."""
+    zero: ColumnElement[int] = literal_column("0")
+    return and_(position.c.state != zero, position.c.named == zero, position.c.built_on == zero)
 
 
 @statement(scope=SCOPES, after=(True, False))
 def list_prunable(d: Dialect, scope: str, after: bool) -> Executable:
-    """A page of live logs: how many checkpoints each has, how many go, and whether it has states
+    """A page of live logs: how many checkpoints each has, how many go, and how many states it has
     that nothing needs.
     """
     page = (
-        select(*(THREADS.c[name] for name in _ID))
+        select(*(THREADS.c[name] for name in LOG_KEY))
         .where(*_within(scope, after), live(), THREADS.c.head_id.is_not(None))
         .order_by(*(THREADS.c[name] for name in _ID))
         .limit(bindparam("p_limit"))
         .cte("page")
     )
-    ranked = _ranked(page)
     one: ColumnElement[int] = literal_column("1")
-    counted = (
+    zero: ColumnElement[int] = literal_column("0")
+    ranked = _ranked(page)
+    goes = case((_goes(ranked), one), else_=zero)
+    names = select(*(ranked.c[name] for name in _ROW), *_flags("1", goes, "0", "0"))
+    at = _positions(page, names)
+    needless = case((_needless(at), one), else_=zero)
+    return (
         select(
-            *(page.c[name] for name in _ID),
-            func.count(ranked.c.seq).label("names"),
-            func.coalesce(func.sum(case((_goes(ranked), one), else_=literal_column("0"))), 0).label(
-                "going"
-            ),
+            *(at.c[name] for name in _ID),
+            func.sum(at.c.named).label("names"),
+            func.sum(at.c.going).label("going"),
+            func.sum(needless).label("needless"),
         )
-        .select_from(page)
-        .outerjoin(ranked, and_(*(ranked.c[name] == page.c[name] for name in _ID)))
-        .group_by(*(page.c[name] for name in _ID))
-        .subquery("counted")
+        .group_by(*(at.c[name] for name in LOG_KEY))
+        .order_by(*(at.c[name] for name in _ID))
     )
-    needless = case((_needless(counted), one), else_=literal_column("0"))
-    return select(
-        *(counted.c[name] for name in (*_ID, "names", "going")), needless.label("needless")
-    ).order_by(*(counted.c[name] for name in _ID))
 
 
 @statement(scope=SCOPES, after=(True, False))
@@ -221,73 +255,69 @@ def list_stale(d: Dialect, scope: str, after: bool) -> Executable:
     )
 
 
-@statement(which=tuple(_WANTED))
-def find_listed(d: Dialect, which: str) -> Executable:
-    """Those of a list of logs that are still as wanted."""
-    return select(*(THREADS.c[name] for name in _ID)).where(_listed(d, THREADS), _WANTED[which]())
+_STANDING = (*_ID, "updated_at", "expires_at", "deleted_at")
 
 
-@statement(which=tuple(_WANTED), wait=(True, False))
-def lock_listed(d: Dialect, which: str, wait: bool) -> Executable:
-    """Lock those of a list of logs that are still as wanted, and, without *wait*, free."""
-    return d.lock(
-        THREADS,
-        and_(_listed(d, THREADS), _WANTED[which]()),
-        [THREADS.c[name] for name in _ID],
-        skip_locked=not wait,
-    )
+@statement()
+def find_listed(d: Dialect) -> Executable:
+    """Those of a list of logs that are there, and how they stand."""
+    return select(*(THREADS.c[name] for name in _STANDING)).where(_listed(d, THREADS))
+
+
+@statement(wait=(True, False))
+def lock_listed(d: Dialect, wait: bool) -> Executable:
+    """Lock those of a list of logs that are there, and, without *wait*, free; how they stand.
+
+    Whether they are as wanted is for the caller to see: a condition that PostgreSQL takes for rare
+    makes it look through all threads for each of the list.
+    """
+    columns = [THREADS.c[name] for name in _STANDING]
+    return d.lock(THREADS, _listed(d, THREADS), columns, skip_locked=not wait)
+
+
+def is_wanted(row: Any, which: str, values: Mapping[str, Any]) -> bool:
+    """Whether a log that stands like this is ``live``, or ``stale``."""
+    expired = row.expires_at is not None and row.expires_at <= values["p_now"]
+    if which == "live":
+        return row.deleted_at is None and not expired
+    if row.deleted_at is not None:
+        return expired or bool(row.deleted_at < values["p_buried"])
+    return expired or bool(row.updated_at < values["p_cutoff"])
 
 
 @statement()
 def forget_listed(d: Dialect) -> Executable:
     """Remove names that the rules let go from a list of logs: ``p_limit`` of them, oldest first."""
-    ranked = _ranked(d.listed("p_logs", _ID))
-    key = (*_ID, "seq")
+    ranked = _ranked(d.listed("p_logs", LOG_KEY))
     going = (
-        select(*(ranked.c[name] for name in key))
+        select(*(ranked.c[name] for name in _ROW))
         .where(_goes(ranked))
-        .order_by(*(ranked.c[name] for name in key))
+        .order_by(*(ranked.c[name] for name in _ROW))
         .limit(bindparam("p_limit"))
     )
-    return delete(CHECKPOINTS).where(
-        CHECKPOINTS.c.tenant == bindparam("k_tenant"),
-        tuple_(*(CHECKPOINTS.c[name] for name in key)).in_(going),
-    )
+    return delete(CHECKPOINTS).where(_is_one_of(d, CHECKPOINTS, going))
+
+
+def _is_one_of(d: Dialect, table: Any, rows: Select[Any]) -> ColumnElement[bool]:
+    """Whether a row is one of *rows*, which are found once, whatever the planner thinks of them."""
+    found = d.once(rows, "found")
+    return tuple_(*(table.c[name] for name in _ROW)).in_(select(*(found.c[name] for name in _ROW)))
 
 
 @statement()
 def sweep_listed(d: Dialect) -> Executable:
-    """Delete states that no name leads to from a list of logs: ``p_limit`` of them, newest first.
-
-    What is built on a state is newer than it, so none is left without what it is built on.
+    """Delete states that neither have a name nor are built on, from a list of logs: ``p_limit`` of
+    them. Done again it deletes what those were built on.
     """
-    named = (
-        select(*(DELTAS.c[name] for name in (*_ID, "seq", "base_seq")))
-        .join(CHECKPOINTS, and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq))
-        .where(_listed(d, CHECKPOINTS))
-        .cte("alive", recursive=True, nesting=True)
+    logs = d.listed("p_logs", LOG_KEY)
+    names = (
+        select(*(CHECKPOINTS.c[name] for name in _ROW), *_flags("1", "0", "0", "0"))
+        .select_from(CHECKPOINTS)
+        .join(logs, same_log(CHECKPOINTS, logs))
     )
-    base, doomed = DELTAS.alias("base"), DELTAS.alias("doomed")
-    same = [base.c[name] == named.c[name] for name in _ID]
-    alive = named.union_all(
-        select(*(base.c[name] for name in (*_ID, "seq", "base_seq")))
-        .join(named, and_(*same, base.c.seq == named.c.base_seq))
-        .where(base.c.tenant == bindparam("k_tenant"))
-    )
-    needed = alive.alias("needed")
-    key = (*_ID, "seq")
-    dead = (
-        select(*(doomed.c[name] for name in key))
-        .select_from(doomed)
-        .outerjoin(needed, and_(*(needed.c[name] == doomed.c[name] for name in key)))
-        .where(_listed(d, doomed), doomed.c.kind.in_(words(*STATES)), needed.c.seq.is_(None))
-        .order_by(doomed.c.seq.desc())
-        .limit(bindparam("p_limit"))
-    )
-    return delete(DELTAS).where(
-        DELTAS.c.tenant == bindparam("k_tenant"),
-        tuple_(*(DELTAS.c[name] for name in key)).in_(dead),
-    )
+    at = _positions(logs, names)
+    dead = select(*(at.c[name] for name in _ROW)).where(_needless(at)).limit(bindparam("p_limit"))
+    return delete(DELTAS).where(_is_one_of(d, DELTAS, dead))
 
 
 @statement()
@@ -312,28 +342,33 @@ def empty_listed(d: Dialect, table: str) -> Executable:
 def _lock(
     d: Dialect, logs: list[Log], values: dict[str, Any], *, which: str, wait: bool
 ) -> Program[list[Log]]:
-    tenant = logs[0].tenant
-    rows = yield lock_listed(d, which=which, wait=wait), values | list_binds(tenant, logs)
-    return [Log(tenant, row.thread_id, row.namespace) for row in rows]
+    rows = yield lock_listed(d, wait=wait), list_binds(logs)
+    wanted = (row for row in rows if is_wanted(row, which, values))
+    return [Log(logs[0].tenant, row.thread_id, row.namespace) for row in wanted]
 
 
 def prune_listed(
     d: Dialect, logs: list[Log], rules: dict[str, Any], *, wait: bool
 ) -> Program[Removed]:
-    """Remove names that *rules* let go, and, when no more go, the states nobody needs then.
+    """Remove names that *rules* let go, and the states nobody needs then.
 
     *rules* are the binds of `beyond_retention`, and ``p_now``.
     """
     locked = yield from _lock(d, logs, rules, which="live", wait=wait)
     if not locked:
         return Removed([], 0, False)
-    values = rules | list_binds(logs[0].tenant, locked) | {"p_limit": ROWS}
+    values = rules | list_binds(locked) | {"p_limit": ROWS}
     gone = (yield forget_listed(d), values).touched
-    # To find what is alive costs as much as there are names, so they go first, lot by lot.
-    swept = 0 if gone == ROWS else (yield sweep_listed(d), values).touched
+    swept = 0
+    # Of skip-deltas few layers lie over each other.
+    while gone + swept < ROWS:
+        layer = (yield sweep_listed(d), values).touched
+        swept += layer
+        if not layer:
+            break
     if gone or swept:
         yield move_listed(d), values | {"p_moved": int(swept > 0)}
-    return Removed(locked, gone, ROWS in (gone, swept))
+    return Removed(locked, gone, gone + swept >= ROWS)
 
 
 def remove_listed(
@@ -344,7 +379,7 @@ def remove_listed(
     locked = yield from _lock(d, logs, values, which="stale", wait=wait)
     if not locked:
         return Removed([], 0, False)
-    listed = list_binds(logs[0].tenant, locked)
+    listed = list_binds(locked)
     gone = yield empty_listed(d, table="checkpoints"), listed
     yield empty_listed(d, table="deltas"), listed
     yield empty_listed(d, table="threads"), listed

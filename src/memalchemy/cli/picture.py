@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 WIDTH, NAMES, NUMBERS = 860, 290, 110
 ROW, BAR, GAP = 24, 15, 46
+PIECES = 12
+"""How many tables and indexes have a bar of their own."""
 GREY = "#767676"
 COLOURS = {
     "table": "#3b82c4",
@@ -70,10 +72,12 @@ def draw(space: Space, title: str) -> str:
 
 
 def _pieces(space: Space) -> Iterable[Bar]:
-    for piece in space.pieces:
-        if piece.bytes:
-            of = "" if piece.owner in piece.name else f" of {piece.owner}"
-            yield Bar(f"{piece.name}{of}", piece.bytes, piece.kind)
+    pieces = [piece for piece in space.pieces if piece.bytes]
+    for piece in pieces[:PIECES]:
+        of = "" if piece.owner in piece.name else f" of {piece.owner}"
+        yield Bar(f"{piece.name}{of}", piece.bytes, piece.kind)
+    if smaller := pieces[PIECES:]:
+        yield Bar(f"{len(smaller)} smaller ones", sum(piece.bytes for piece in smaller), "rest")
     if space.free_bytes:
         yield Bar("free pages (vacuum gives them back)", space.free_bytes, "rest")
 
@@ -88,11 +92,16 @@ def _logs(space: Space) -> Iterable[Bar]:
 
 
 def _rows(name: str, rows: int) -> str:
-    return f"{_short(name)} · {rows:,}"
+    return f"{_short(name, 30)} · {rows:,}"
 
 
 def _panel(panel: Panel, top: int) -> Iterable[str]:
     yield _text(16, top + 22, panel.title, weight="600")
+    kinds = [kind for kind in dict.fromkeys(bar.kind for bar in panel.bars) if kind != "rest"]
+    for number, kind in enumerate(kinds if len(kinds) > 1 else ()):
+        left = NAMES + 12 + 130 * number
+        yield f'<circle cx="{left + 5}" cy="{top + 18}" r="5" fill="{COLOURS.get(kind, GREY)}"/>'
+        yield _text(left + 16, top + 22, kind)
     total = sum(bar.bytes for bar in panel.bars)
     most = max(bar.bytes for bar in panel.bars) or 1
     room = WIDTH - NAMES - NUMBERS - 32

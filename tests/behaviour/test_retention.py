@@ -293,9 +293,11 @@ async def test_a_cached_base_that_was_pruned_is_not_built_on(
     db: Database, checkpointer: Checkpointer, reopen: Callable[[], Database]
 ) -> None:
     for number in range(9):
-        await checkpointer.save(state("t", number), "t")
+        await checkpointer.save(state("t", number), "t", f"c{number}")
     async with reopen() as elsewhere:
-        await Checkpointer(elsewhere).prune(keep_last=1, all_namespaces=True)
+        # A branch that is not built on the newest, which is what the first process remembers.
+        await Checkpointer(elsewhere).save(state("t", 9), "t", "branch", parent_id="c0")
+        assert await Checkpointer(elsewhere).prune(keep_last=1, all_namespaces=True) == 9
     await checkpointer.save(state("t", 10), "t", "after")
 
     async with reopen() as elsewhere:

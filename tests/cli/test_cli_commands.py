@@ -352,7 +352,15 @@ def test_stats_draw_a_picture_that_names_threads_kinds_and_tables(
 
     svg = ElementTree.parse(target).getroot()
     words = " ".join(e.text or "" for e in svg.iter("{http://www.w3.org/2000/svg}text"))
-    for word in ("deltas", "snapshot", "delta", "search text", "airline-1", "the other 1", "text index"):
+    for word in (
+        "deltas",
+        "snapshot",
+        "delta",
+        "search text",
+        "airline-1",
+        "the other 1",
+        "text index",
+    ):
         assert word in words
     bars = list(svg.iter("{http://www.w3.org/2000/svg}rect"))
     assert len(bars) >= len(answer.json["kinds"]) + 3

@@ -94,6 +94,21 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a long operation is: ``done`` of about ``total``.
+
+    Of prune and vacuum these are logs (a log is a thread in one namespace); ``removed`` checkpoints
+    went, and ``busy`` logs were passed over because somebody was writing to them. Of reclaim they
+    are pages of a file, or tables.
+    """
+
+    done: int
+    total: int
+    removed: int = 0
+    busy: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointerCapabilities:
     """What a checkpointer can do. `memalchemy.Checkpointer` has them all, on every database."""
 

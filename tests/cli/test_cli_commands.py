@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from uuid import UUID
+from xml.etree import ElementTree
 
+import pytest
 from commandline import Call, lines, thread
 
 from memalchemy import Checkpointer, Database
+from memalchemy.migrate import TABLES, VERSION_TABLE
+from servers import Postgres
 
 INFO = {
     "thread_id",
@@ -32,6 +37,19 @@ def save(url: str, state: dict[str, Any], thread_id: str, *arguments: Any, **mor
             await Checkpointer(db).save(state, thread_id, *arguments, **more)
 
     asyncio.run(work())
+
+
+@pytest.fixture
+def application(postgres: Postgres, call: Call) -> Iterator[str]:
+    """A migrated database, as a role without a right to DDL reaches it."""
+    name, role = postgres.create_database(), "ma_vacuum"
+    call("upgrade", "--db", postgres.url(name))
+    postgres.execute(f"CREATE ROLE {role} LOGIN")
+    for grant in Database(postgres.url(name)).dialect.grants(role, None, (*TABLES, VERSION_TABLE)):
+        postgres.execute(grant, name)
+    yield postgres.url(name, user=role)
+    postgres.drop_database(name)
+    postgres.execute(f"DROP ROLE {role}")
 
 
 def test_a_database_is_made_filled_looked_at_and_taken_down(url: str, call: Call) -> None:
@@ -228,9 +246,9 @@ def test_a_dry_run_of_prune_counts_and_deletes_nothing(url: str, call: Call) -> 
 
     rules = ("prune", "--all", "--keep-last", "2", "--json", "--db", url)
 
-    assert call(*rules, "--dry-run").json == {"pruned": 7, "dry_run": True}
+    assert call(*rules, "--dry-run").json == {"pruned": 7, "dry_run": True, "busy": 0}
     assert call("stats", "--json", "--db", url).json["checkpoints"] == 11
-    assert call(*rules).json == {"pruned": 7, "dry_run": False}
+    assert call(*rules).json == {"pruned": 7, "dry_run": False, "busy": 0}
     assert call("stats", "--json", "--db", url).json["checkpoints"] == 4
 
 
@@ -298,13 +316,67 @@ def test_a_fork_needs_a_free_id(filled: str, call: Call) -> None:
     assert call(*fork, "--to", "airline-1").code == 2
 
 
-def test_vacuum_removes_what_is_idle(filled: str, call: Call) -> None:
-    assert call("vacuum", "--json", "--db", filled).code == 2
-    kept = call("vacuum", "--older-than-days", "30", "--json", "--db", filled)
-    assert kept.json == {"removed": 0}
-    assert call("vacuum", "--older-than-days", "0", "--json", "--db", filled).json == {
-        "removed": 12
-    }
+def test_vacuum_removes_what_is_idle_only_when_it_is_told_how_long(filled: str, call: Call) -> None:
+    for days, removed in (((), 0), (("--older-than-days", "30"), 0)):
+        assert call("vacuum", *days, "--json", "--db", filled).json["removed"] == removed
+    idle = ("vacuum", "--older-than-days", "0", "--json", "--db", filled)
+
+    tried = call(*idle, "--dry-run").json
+    assert (tried["removed"], tried["before_bytes"]) == (12, None)
+    done = call(*idle).json
+    assert (done["removed"], done["dry_run"], done["busy"], done["advice"]) == (12, False, 0, [])
+    assert done["after_bytes"] == Path(filled.removeprefix("sqlite:///")).stat().st_size
+    assert call("threads", "--json", "--db", filled).json == []
+
+
+def test_vacuum_names_the_commands_that_it_may_not_run(
+    call: Call, postgres: Postgres, application: str
+) -> None:
+    answer = call("vacuum", "--db", application)
+
+    assert answer.code == 0
+    assert "only its owner may vacuum deltas" in answer.out
+    assert "  VACUUM (ANALYZE) deltas;" in answer.out
+    told = call("vacuum", "--json", "--db", application).json["advice"]
+    assert {one["table"] for one in told} == set(TABLES)
+    assert all(isinstance(one["dead_rows"], int) for one in told)
+
+
+def test_stats_draw_a_picture_that_names_threads_kinds_and_tables(
+    filled: str, call: Call, tmp_path: Path
+) -> None:
+    save(filled, {"a": 1}, "<script>&\x1b[31m")
+    target = tmp_path / "bytes.svg"
+
+    answer = call("stats", "--plot", str(target), "--largest", "2", "--json", "--db", filled)
+
+    svg = ElementTree.parse(target).getroot()
+    words = " ".join(e.text or "" for e in svg.iter("{http://www.w3.org/2000/svg}text"))
+    for word in (
+        "deltas",
+        "snapshot",
+        "delta",
+        "search text",
+        "airline-1",
+        "the other 1",
+        "text index",
+    ):
+        assert word in words
+    bars = list(svg.iter("{http://www.w3.org/2000/svg}rect"))
+    assert len(bars) >= len(answer.json["kinds"]) + 3
+    assert "\x1b" not in target.read_text()
+    assert answer.json["logs"] == 3
+    held = sum(one["bytes"] for one in answer.json["largest"]) + answer.json["rest_bytes"]
+    assert held == sum(kind["bytes"] for kind in answer.json["kinds"])
+    assert call("stats", "airline-1", "--plot", str(target), "--db", filled).code == 2
+    assert call("stats", "--plot", str(tmp_path / "no" / "x.svg"), "--db", filled).code == 2
+
+
+def test_stats_show_tables_kinds_and_the_largest_threads(filled: str, call: Call) -> None:
+    shown = call("stats", "--db", filled).out
+
+    for word in ("airline-1", "snapshot", "search text", "deltas", "text index"):
+        assert word in shown
 
 
 def test_a_script_is_printed_without_a_server(call: Call) -> None:

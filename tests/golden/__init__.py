@@ -17,6 +17,7 @@ from sqlalchemy.engine import make_url
 import memalchemy.checkpoints
 import memalchemy.log
 import memalchemy.search
+import memalchemy.space
 import memalchemy.transfer
 import memalchemy.verify  # noqa: F401 (the statements register when imported)
 from memalchemy.dialects import DIALECTS

@@ -439,29 +439,6 @@ AND checkpoints.thread_id = :k_thread_id
 AND checkpoints.namespace = :k_namespace
 ORDER BY checkpoints.seq
 
--- checkpoints.upkeep.list_logs(after=True)
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND threads.thread_id > :p_thread_id
-ORDER BY threads.thread_id
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.upkeep.list_logs(after=False)
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-ORDER BY threads.thread_id
-FETCH FIRST :p_limit ROWS ONLY
-
 -- checkpoints.upkeep.list_namespaces()
 SELECT threads.namespace, threads.deleted_at
 FROM threads
@@ -469,35 +446,11 @@ WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.namespace
 
--- checkpoints.upkeep.list_stale()
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < :p_cutoff
-  OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
-ORDER BY threads.thread_id
-FETCH FIRST :p_limit ROWS ONLY
-
 -- checkpoints.upkeep.list_threads()
 SELECT DISTINCT threads.thread_id
 FROM threads
 WHERE threads.tenant = :k_tenant
 ORDER BY threads.thread_id
-
--- checkpoints.upkeep.lock_stale()
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.thread_id = :k_thread_id
-AND threads.namespace = :k_namespace
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < :p_cutoff
-  OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
-FOR UPDATE
 
 -- checkpoints.upkeep.rewrite_delta()
 UPDATE deltas
@@ -879,6 +832,877 @@ AND checkpoints.thread_id = :k_thread_id
 AND checkpoints.namespace = :k_namespace
 AND checkpoints.checkpoint_id = :p_checkpoint_id
 
+-- log.many.count_logs(which=live, scope=namespace)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+
+-- log.many.count_logs(which=live, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+
+-- log.many.count_logs(which=live, scope=log)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+
+-- log.many.count_logs(which=live, scope=thread)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+
+-- log.many.count_logs(which=stale, scope=namespace)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+
+-- log.many.count_logs(which=stale, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+
+-- log.many.count_logs(which=stale, scope=log)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+
+-- log.many.count_logs(which=stale, scope=thread)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+
+-- log.many.empty_listed(table=checkpoints)
+DELETE FROM checkpoints
+WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT each_.tenant, each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+          thread_id VARCHAR2(4000) PATH '$[1]', namespace VARCHAR2(4000) PATH '$[2]')) each_) listed)
+
+-- log.many.empty_listed(table=deltas)
+DELETE FROM deltas
+WHERE (deltas.tenant, deltas.thread_id, deltas.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT each_.tenant, each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+          thread_id VARCHAR2(4000) PATH '$[1]', namespace VARCHAR2(4000) PATH '$[2]')) each_) listed)
+
+-- log.many.empty_listed(table=threads)
+DELETE FROM threads
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT each_.tenant, each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+          thread_id VARCHAR2(4000) PATH '$[1]', namespace VARCHAR2(4000) PATH '$[2]')) each_) listed)
+
+-- log.many.find_listed()
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT each_.tenant, each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+          thread_id VARCHAR2(4000) PATH '$[1]', namespace VARCHAR2(4000) PATH '$[2]')) each_) listed)
+
+-- log.many.forget_listed()
+DELETE FROM checkpoints
+WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
+  WITH found AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN (
+        SELECT each_.tenant, each_.thread_id, each_.namespace
+        FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+              thread_id VARCHAR2(4000) PATH '$[1]',
+              namespace VARCHAR2(4000) PATH '$[2]')) each_) listed ON checkpoints.tenant = listed.tenant
+      AND checkpoints.thread_id = listed.thread_id
+      AND checkpoints.namespace = listed.namespace) ranked
+    WHERE ranked.newer > :p_keep
+    AND mod(ranked.seq, :p_every) != 0
+    AND ranked.created_at < :p_cutoff
+    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
+    FETCH FIRST :p_limit ROWS ONLY)
+  SELECT found.tenant, found.thread_id, found.namespace, found.seq
+  FROM found)
+
+-- log.many.list_prunable(scope=namespace, after=True)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.namespace > :p_namespace)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > :p_keep
+      AND mod(ranked.seq, :p_every) != 0
+      AND ranked.created_at < :p_cutoff) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=namespace, after=False)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > :p_keep
+      AND mod(ranked.seq, :p_every) != 0
+      AND ranked.created_at < :p_cutoff) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=tenant, after=True)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.namespace > :p_namespace)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > :p_keep
+      AND mod(ranked.seq, :p_every) != 0
+      AND ranked.created_at < :p_cutoff) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=tenant, after=False)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > :p_keep
+      AND mod(ranked.seq, :p_every) != 0
+      AND ranked.created_at < :p_cutoff) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=log, after=True)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.thread_id = :k_thread_id
+  AND threads.namespace = :k_namespace
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.namespace > :p_namespace)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > :p_keep
+      AND mod(ranked.seq, :p_every) != 0
+      AND ranked.created_at < :p_cutoff) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=log, after=False)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.thread_id = :k_thread_id
+  AND threads.namespace = :k_namespace
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > :p_keep
+      AND mod(ranked.seq, :p_every) != 0
+      AND ranked.created_at < :p_cutoff) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=thread, after=True)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.thread_id = :k_thread_id
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.namespace > :p_namespace)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > :p_keep
+      AND mod(ranked.seq, :p_every) != 0
+      AND ranked.created_at < :p_cutoff) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=thread, after=False)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.thread_id = :k_thread_id
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > :p_keep
+      AND mod(ranked.seq, :p_every) != 0
+      AND ranked.created_at < :p_cutoff) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_stale(scope=namespace, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.thread_id >= :p_thread_id
+AND (threads.thread_id > :p_thread_id
+  OR threads.namespace > :p_namespace)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.many.list_stale(scope=namespace, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.many.list_stale(scope=tenant, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id >= :p_thread_id
+AND (threads.thread_id > :p_thread_id
+  OR threads.namespace > :p_namespace)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.many.list_stale(scope=tenant, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.many.list_stale(scope=log, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.thread_id >= :p_thread_id
+AND (threads.thread_id > :p_thread_id
+  OR threads.namespace > :p_namespace)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.many.list_stale(scope=log, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.many.list_stale(scope=thread, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.thread_id >= :p_thread_id
+AND (threads.thread_id > :p_thread_id
+  OR threads.namespace > :p_namespace)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.many.list_stale(scope=thread, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < :p_cutoff
+  OR threads.expires_at <= :p_now
+  OR threads.deleted_at < :p_buried)
+ORDER BY threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.many.lock_listed(wait=True)
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT each_.tenant, each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+          thread_id VARCHAR2(4000) PATH '$[1]', namespace VARCHAR2(4000) PATH '$[2]')) each_) listed)
+FOR UPDATE
+
+-- log.many.lock_listed(wait=False)
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT each_.tenant, each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+          thread_id VARCHAR2(4000) PATH '$[1]', namespace VARCHAR2(4000) PATH '$[2]')) each_) listed)
+FOR UPDATE SKIP LOCKED
+
+-- log.many.move_listed()
+UPDATE threads
+SET version=(threads.version + :version_1), epoch=(threads.epoch + :p_moved)
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT each_.tenant, each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+          thread_id VARCHAR2(4000) PATH '$[1]', namespace VARCHAR2(4000) PATH '$[2]')) each_) listed)
+
+-- log.many.sweep_listed()
+DELETE FROM deltas
+WHERE (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) IN (
+  WITH found AS (
+    SELECT positions.tenant AS tenant, positions.thread_id AS thread_id,
+      positions.namespace AS namespace, positions.seq AS seq
+    FROM (
+      SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+        each_position.namespace AS namespace, each_position.seq AS seq,
+        max(each_position.named) AS named, max(each_position.going) AS going,
+        max(each_position.state) AS state, max(each_position.built_on) AS built_on
+      FROM (
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
+          0 AS built_on
+        FROM checkpoints
+        JOIN (
+          SELECT each_.tenant, each_.thread_id, each_.namespace
+          FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+                thread_id VARCHAR2(4000) PATH '$[1]',
+                namespace VARCHAR2(4000) PATH '$[2]')) each_) listed ON checkpoints.tenant = listed.tenant
+        AND checkpoints.thread_id = listed.thread_id
+        AND checkpoints.namespace = listed.namespace
+        UNION ALL
+        SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+          deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+        FROM deltas
+        JOIN (
+          SELECT each_.tenant, each_.thread_id, each_.namespace
+          FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+                thread_id VARCHAR2(4000) PATH '$[1]',
+                namespace VARCHAR2(4000) PATH '$[2]')) each_) listed ON deltas.tenant = listed.tenant
+        AND deltas.thread_id = listed.thread_id
+        AND deltas.namespace = listed.namespace
+        WHERE deltas.kind IN ('snapshot', 'delta')
+        UNION ALL
+        SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+          deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+        FROM deltas
+        JOIN (
+          SELECT each_.tenant, each_.thread_id, each_.namespace
+          FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+                thread_id VARCHAR2(4000) PATH '$[1]',
+                namespace VARCHAR2(4000) PATH '$[2]')) each_) listed ON deltas.tenant = listed.tenant
+        AND deltas.thread_id = listed.thread_id
+        AND deltas.namespace = listed.namespace
+        WHERE deltas.base_seq IS NOT NULL) each_position
+      GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+        each_position.seq) positions
+    WHERE positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0
+    FETCH FIRST :p_limit ROWS ONLY)
+  SELECT found.tenant, found.thread_id, found.namespace, found.seq
+  FROM found)
+
 -- log.removing.bury()
 UPDATE threads
 SET version=(threads.version + :version_1), epoch=(threads.epoch + :epoch_1), head_id=NULL,
@@ -949,16 +1773,11 @@ WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
 
--- log.removing.remove_heads(scope=log)
+-- log.removing.remove_head()
 DELETE FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
-
--- log.removing.remove_heads(scope=thread)
-DELETE FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.thread_id = :k_thread_id
 
 -- log.removing.remove_name()
 DELETE FROM checkpoints
@@ -1092,6 +1911,65 @@ AND deltas.thread_id = best.thread_id
 AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
 ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+
+-- space.measuring.count_threads()
+SELECT count(DISTINCT threads.thread_id) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NOT NULL
+
+-- space.measuring.measure_kinds()
+SELECT deltas.kind, count(*) AS entries, sum(length(deltas.payload)) AS payload_bytes,
+  count(deltas.search_text) AS texts, coalesce(sum(length(deltas.search_text)),
+    :coalesce_1) AS text_bytes
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+GROUP BY deltas.kind
+ORDER BY deltas.kind
+
+-- space.measuring.measure_logs()
+SELECT held.thread_id, held.namespace, held.entries, held.held, count(*) OVER () AS logs
+FROM (
+  SELECT deltas.thread_id AS thread_id, deltas.namespace AS namespace, count(*) AS entries,
+    sum(length(deltas.payload)) + coalesce(sum(length(deltas.search_text)), :coalesce_1) AS held
+  FROM deltas
+  WHERE deltas.tenant = :k_tenant
+  GROUP BY deltas.thread_id, deltas.namespace) held
+ORDER BY held.held DESC, held.thread_id, held.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- space.measuring.measure_names()
+SELECT count(*) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('snapshot')) THEN :param_1
+    ELSE :param_2 END), :coalesce_1) AS whole, coalesce(sum(checkpoints.raw_size),
+    :coalesce_2) AS raw_bytes, coalesce(sum(checkpoints.stored_size), :coalesce_3) AS stored_bytes
+FROM checkpoints
+JOIN deltas ON deltas.tenant = checkpoints.tenant
+AND deltas.thread_id = checkpoints.thread_id
+AND deltas.namespace = checkpoints.namespace
+AND deltas.seq = checkpoints.seq
+JOIN threads ON threads.tenant = checkpoints.tenant
+AND threads.thread_id = checkpoints.thread_id
+AND threads.namespace = checkpoints.namespace
+WHERE checkpoints.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+
+-- space.measuring.sizes(exact=True)
+SELECT lower(s.segment_name) AS name, lower(coalesce(i.table_name, l.table_name,
+      s.segment_name)) AS owner, CASE
+WHEN i.table_name IS NULL THEN 'table'
+ELSE 'index' END AS kind, sum(s.bytes) AS bytes
+FROM user_segments s LEFT
+JOIN user_indexes i ON i.index_name = s.segment_name LEFT
+JOIN user_lobs l ON l.segment_name = s.segment_name
+WHERE lower(coalesce(i.table_name, l.table_name, s.segment_name)) IN ('threads', 'checkpoints',
+    'deltas', 'store_items', 'embeddings')
+GROUP BY s.segment_name, i.table_name, l.table_name
 
 -- transfer.statements.count_rows(table=threads, scope=tenant)
 SELECT count(*) AS count_1

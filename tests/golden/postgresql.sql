@@ -443,29 +443,6 @@ AND checkpoints.thread_id = $2::VARCHAR
 AND checkpoints.namespace = $3::VARCHAR
 ORDER BY checkpoints.seq
 
--- checkpoints.upkeep.list_logs(after=True)
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-AND threads.thread_id > $4::VARCHAR
-ORDER BY threads.thread_id
-LIMIT $5
-
--- checkpoints.upkeep.list_logs(after=False)
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-ORDER BY threads.thread_id
-LIMIT $4
-
 -- checkpoints.upkeep.list_namespaces()
 SELECT threads.namespace, threads.deleted_at
 FROM threads
@@ -473,35 +450,11 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 ORDER BY threads.namespace
 
--- checkpoints.upkeep.list_stale()
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
-ORDER BY threads.thread_id
-LIMIT $6
-
 -- checkpoints.upkeep.list_threads()
 SELECT DISTINCT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 ORDER BY threads.thread_id
-
--- checkpoints.upkeep.lock_stale()
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
-FOR UPDATE OF threads
 
 -- checkpoints.upkeep.rewrite_delta()
 UPDATE deltas
@@ -2354,6 +2307,873 @@ AND checkpoints.thread_id = $2::VARCHAR
 AND checkpoints.namespace = $3::VARCHAR
 AND checkpoints.checkpoint_id = $4::VARCHAR
 
+-- log.many.count_logs(which=live, scope=namespace)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- log.many.count_logs(which=live, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+
+-- log.many.count_logs(which=live, scope=log)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+
+-- log.many.count_logs(which=live, scope=thread)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- log.many.count_logs(which=stale, scope=namespace)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+
+-- log.many.count_logs(which=stale, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $2::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $3::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $4::TIMESTAMP WITH TIME ZONE)
+
+-- log.many.count_logs(which=stale, scope=log)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+
+-- log.many.count_logs(which=stale, scope=thread)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+
+-- log.many.empty_listed(table=checkpoints)
+DELETE FROM checkpoints
+WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
+      (each.value ->> 2) COLLATE "C" AS namespace
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.many.empty_listed(table=deltas)
+DELETE FROM deltas
+WHERE (deltas.tenant, deltas.thread_id, deltas.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
+      (each.value ->> 2) COLLATE "C" AS namespace
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.many.empty_listed(table=threads)
+DELETE FROM threads
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
+      (each.value ->> 2) COLLATE "C" AS namespace
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.many.find_listed()
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
+      (each.value ->> 2) COLLATE "C" AS namespace
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.many.forget_listed()
+DELETE FROM checkpoints
+WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
+  WITH found AS MATERIALIZED (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN (
+        SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
+          (each.value ->> 2) COLLATE "C" AS namespace
+        FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.tenant = listed.tenant
+      AND checkpoints.thread_id = listed.thread_id
+      AND checkpoints.namespace = listed.namespace) AS ranked
+    WHERE ranked.newer > $2
+    AND ranked.seq % $3::BIGINT != 0
+    AND ranked.created_at < $4::TIMESTAMP WITH TIME ZONE
+    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
+    LIMIT $5)
+  SELECT found.tenant, found.thread_id, found.namespace, found.seq
+  FROM found)
+
+-- log.many.list_prunable(scope=namespace, after=True)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $4::VARCHAR
+  AND threads.namespace = $5::VARCHAR
+  AND threads.thread_id >= $6::VARCHAR
+  AND (threads.thread_id > $6::VARCHAR
+    OR threads.namespace > $7::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $8::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $9)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > $1
+      AND ranked.seq % $2::BIGINT != 0
+      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=namespace, after=False)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $4::VARCHAR
+  AND threads.namespace = $5::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $7)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > $1
+      AND ranked.seq % $2::BIGINT != 0
+      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=tenant, after=True)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $4::VARCHAR
+  AND threads.thread_id >= $5::VARCHAR
+  AND (threads.thread_id > $5::VARCHAR
+    OR threads.namespace > $6::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $8)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > $1
+      AND ranked.seq % $2::BIGINT != 0
+      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=tenant, after=False)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $4::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $6)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > $1
+      AND ranked.seq % $2::BIGINT != 0
+      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=log, after=True)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $4::VARCHAR
+  AND threads.thread_id = $5::VARCHAR
+  AND threads.namespace = $6::VARCHAR
+  AND threads.thread_id >= $7::VARCHAR
+  AND (threads.thread_id > $7::VARCHAR
+    OR threads.namespace > $8::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $10)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > $1
+      AND ranked.seq % $2::BIGINT != 0
+      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=log, after=False)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $4::VARCHAR
+  AND threads.thread_id = $5::VARCHAR
+  AND threads.namespace = $6::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $8)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > $1
+      AND ranked.seq % $2::BIGINT != 0
+      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=thread, after=True)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $4::VARCHAR
+  AND threads.thread_id = $5::VARCHAR
+  AND threads.thread_id >= $6::VARCHAR
+  AND (threads.thread_id > $6::VARCHAR
+    OR threads.namespace > $7::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $8::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $9)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > $1
+      AND ranked.seq % $2::BIGINT != 0
+      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=thread, after=False)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $4::VARCHAR
+  AND threads.thread_id = $5::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $7)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > $1
+      AND ranked.seq % $2::BIGINT != 0
+      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_stale(scope=namespace, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.thread_id >= $3::VARCHAR
+AND (threads.thread_id > $3::VARCHAR
+  OR threads.namespace > $4::VARCHAR)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $8
+
+-- log.many.list_stale(scope=namespace, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $6
+
+-- log.many.list_stale(scope=tenant, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id >= $2::VARCHAR
+AND (threads.thread_id > $2::VARCHAR
+  OR threads.namespace > $3::VARCHAR)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $7
+
+-- log.many.list_stale(scope=tenant, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $2::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $3::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $4::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $5
+
+-- log.many.list_stale(scope=log, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND threads.thread_id >= $4::VARCHAR
+AND (threads.thread_id > $4::VARCHAR
+  OR threads.namespace > $5::VARCHAR)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $7::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $8::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $9
+
+-- log.many.list_stale(scope=log, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $7
+
+-- log.many.list_stale(scope=thread, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.thread_id >= $3::VARCHAR
+AND (threads.thread_id > $3::VARCHAR
+  OR threads.namespace > $4::VARCHAR)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $8
+
+-- log.many.list_stale(scope=thread, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $6
+
+-- log.many.lock_listed(wait=True)
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
+      (each.value ->> 2) COLLATE "C" AS namespace
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+FOR UPDATE OF threads
+
+-- log.many.lock_listed(wait=False)
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
+      (each.value ->> 2) COLLATE "C" AS namespace
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+FOR UPDATE OF threads SKIP LOCKED
+
+-- log.many.move_listed()
+UPDATE threads
+SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT)
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
+      (each.value ->> 2) COLLATE "C" AS namespace
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.many.sweep_listed()
+DELETE FROM deltas
+WHERE (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) IN (
+  WITH found AS MATERIALIZED (
+    SELECT positions.tenant AS tenant, positions.thread_id AS thread_id,
+      positions.namespace AS namespace, positions.seq AS seq
+    FROM (
+      SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+        each_position.namespace AS namespace, each_position.seq AS seq,
+        max(each_position.named) AS named, max(each_position.going) AS going,
+        max(each_position.state) AS state, max(each_position.built_on) AS built_on
+      FROM (
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
+          0 AS built_on
+        FROM checkpoints
+        JOIN (
+          SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
+            (each.value ->> 2) COLLATE "C" AS namespace
+          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.tenant = listed.tenant
+        AND checkpoints.thread_id = listed.thread_id
+        AND checkpoints.namespace = listed.namespace
+        UNION ALL
+        SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+          deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+        FROM deltas
+        JOIN (
+          SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
+            (each.value ->> 2) COLLATE "C" AS namespace
+          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.tenant = listed.tenant
+        AND deltas.thread_id = listed.thread_id
+        AND deltas.namespace = listed.namespace
+        WHERE deltas.kind IN ('snapshot', 'delta')
+        UNION ALL
+        SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+          deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+        FROM deltas
+        JOIN (
+          SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
+            (each.value ->> 2) COLLATE "C" AS namespace
+          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.tenant = listed.tenant
+        AND deltas.thread_id = listed.thread_id
+        AND deltas.namespace = listed.namespace
+        WHERE deltas.base_seq IS NOT NULL) AS each_position
+      GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+        each_position.seq) AS positions
+    WHERE positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0
+    LIMIT $2)
+  SELECT found.tenant, found.thread_id, found.namespace, found.seq
+  FROM found)
+
 -- log.removing.bury()
 UPDATE threads
 SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT), head_id=NULL,
@@ -2424,16 +3244,11 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 AND threads.namespace = $3::VARCHAR
 
--- log.removing.remove_heads(scope=log)
+-- log.removing.remove_head()
 DELETE FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 AND threads.namespace = $3::VARCHAR
-
--- log.removing.remove_heads(scope=thread)
-DELETE FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
 
 -- log.removing.remove_name()
 DELETE FROM checkpoints
@@ -2564,6 +3379,116 @@ AND deltas.thread_id = best.thread_id
 AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
 ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+
+-- space.measuring.count_threads()
+SELECT count(DISTINCT threads.thread_id) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+
+-- space.measuring.measure_kinds()
+SELECT deltas.kind, count(*) AS entries, sum(octet_length(deltas.payload)) AS payload_bytes,
+  count(deltas.search_text) AS texts, coalesce(sum(octet_length(deltas.search_text)),
+    $1::INTEGER) AS text_bytes
+FROM deltas
+WHERE deltas.tenant = $2::VARCHAR
+GROUP BY deltas.kind
+ORDER BY deltas.kind
+
+-- space.measuring.measure_logs()
+SELECT held.thread_id, held.namespace, held.entries, held.held, count(*) OVER () AS logs
+FROM (
+  SELECT deltas.thread_id AS thread_id, deltas.namespace AS namespace, count(*) AS entries,
+    sum(octet_length(deltas.payload)) + coalesce(sum(octet_length(deltas.search_text)),
+      $1::INTEGER) AS held
+  FROM deltas
+  WHERE deltas.tenant = $2::VARCHAR
+  GROUP BY deltas.thread_id, deltas.namespace) AS held
+ORDER BY held.held DESC, held.thread_id, held.namespace
+LIMIT $3
+
+-- space.measuring.measure_names()
+SELECT count(*) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('snapshot')) THEN $1::INTEGER
+    ELSE $2::INTEGER END), $3::INTEGER) AS whole, coalesce(sum(checkpoints.raw_size),
+    $4::INTEGER) AS raw_bytes, coalesce(sum(checkpoints.stored_size), $5::INTEGER) AS stored_bytes
+FROM checkpoints
+JOIN deltas ON deltas.tenant = checkpoints.tenant
+AND deltas.thread_id = checkpoints.thread_id
+AND deltas.namespace = checkpoints.namespace
+AND deltas.seq = checkpoints.seq
+JOIN threads ON threads.tenant = checkpoints.tenant
+AND threads.thread_id = checkpoints.thread_id
+AND threads.namespace = checkpoints.namespace
+WHERE checkpoints.tenant = $6::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+
+-- space.measuring.sizes(exact=True)
+WITH made AS (
+  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
+SELECT made.relname AS name, made.relname AS owner, 'table' AS kind,
+  pg_table_size(made.oid) AS bytes
+FROM made
+UNION ALL
+SELECT indexes.relname, made.relname, 'index', pg_relation_size(indexes.oid)
+FROM made
+JOIN pg_index ON pg_index.indrelid = made.oid
+JOIN pg_class AS indexes ON indexes.oid = pg_index.indexrelid
+
+-- space.reclaiming.read_tables()
+WITH made AS (
+  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
+SELECT made.relname AS name, coalesce(seen.n_live_tup, 0) AS live, coalesce(seen.n_dead_tup,
+    0) AS dead, pg_total_relation_size(made.oid) AS bytes, CASE
+WHEN pg_has_role(made.relowner, 'USAGE') THEN 1
+ELSE 0 END AS owned
+FROM made LEFT
+JOIN pg_stat_all_tables AS seen ON seen.relid = made.oid
+
+-- space.reclaiming.vacuum_table(table=threads, full=True)
+VACUUM (FULL, ANALYZE) threads
+
+-- space.reclaiming.vacuum_table(table=threads, full=False)
+VACUUM (ANALYZE) threads
+
+-- space.reclaiming.vacuum_table(table=checkpoints, full=True)
+VACUUM (FULL, ANALYZE) checkpoints
+
+-- space.reclaiming.vacuum_table(table=checkpoints, full=False)
+VACUUM (ANALYZE) checkpoints
+
+-- space.reclaiming.vacuum_table(table=deltas, full=True)
+VACUUM (FULL, ANALYZE) deltas
+
+-- space.reclaiming.vacuum_table(table=deltas, full=False)
+VACUUM (ANALYZE) deltas
+
+-- space.reclaiming.vacuum_table(table=store_items, full=True)
+VACUUM (FULL, ANALYZE) store_items
+
+-- space.reclaiming.vacuum_table(table=store_items, full=False)
+VACUUM (ANALYZE) store_items
+
+-- space.reclaiming.vacuum_table(table=embeddings, full=True)
+VACUUM (FULL, ANALYZE) embeddings
+
+-- space.reclaiming.vacuum_table(table=embeddings, full=False)
+VACUUM (ANALYZE) embeddings
 
 -- transfer.statements.count_rows(table=threads, scope=tenant)
 SELECT count(*) AS count_1

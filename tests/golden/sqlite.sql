@@ -553,31 +553,6 @@ AND checkpoints.thread_id = ?
 AND checkpoints.namespace = ?
 ORDER BY checkpoints.seq
 
--- checkpoints.upkeep.list_logs(after=True)
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.thread_id > ?
-ORDER BY threads.thread_id
-LIMIT ?
-OFFSET ?
-
--- checkpoints.upkeep.list_logs(after=False)
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-ORDER BY threads.thread_id
-LIMIT ?
-OFFSET ?
-
 -- checkpoints.upkeep.list_namespaces()
 SELECT threads.namespace, threads.deleted_at
 FROM threads
@@ -585,36 +560,11 @@ WHERE threads.tenant = ?
 AND threads.thread_id = ?
 ORDER BY threads.namespace
 
--- checkpoints.upkeep.list_stale()
-SELECT threads.thread_id
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < ?
-  OR threads.expires_at <= ?
-  OR threads.deleted_at < ?)
-ORDER BY threads.thread_id
-LIMIT ?
-OFFSET ?
-
 -- checkpoints.upkeep.list_threads()
 SELECT DISTINCT threads.thread_id
 FROM threads
 WHERE threads.tenant = ?
 ORDER BY threads.thread_id
-
--- checkpoints.upkeep.lock_stale()
-UPDATE threads
-SET next_seq=threads.next_seq
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < ?
-  OR threads.expires_at <= ?
-  OR threads.deleted_at < ?)
-RETURNING thread_id
 
 -- checkpoints.upkeep.purge(index=deltas_search)
 INSERT INTO deltas_search(deltas_search)
@@ -970,6 +920,889 @@ AND checkpoints.thread_id = ?
 AND checkpoints.namespace = ?
 AND checkpoints.checkpoint_id = ?
 
+-- log.many.count_logs(which=live, scope=namespace)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
+-- log.many.count_logs(which=live, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
+-- log.many.count_logs(which=live, scope=log)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
+-- log.many.count_logs(which=live, scope=thread)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
+-- log.many.count_logs(which=stale, scope=namespace)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+
+-- log.many.count_logs(which=stale, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+
+-- log.many.count_logs(which=stale, scope=log)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+
+-- log.many.count_logs(which=stale, scope=thread)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+
+-- log.many.empty_listed(table=checkpoints)
+DELETE FROM checkpoints
+WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+      json_extract(each.value, '$[2]') AS namespace
+    FROM json_each(?) AS each) AS listed)
+
+-- log.many.empty_listed(table=deltas)
+DELETE FROM deltas
+WHERE (deltas.tenant, deltas.thread_id, deltas.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+      json_extract(each.value, '$[2]') AS namespace
+    FROM json_each(?) AS each) AS listed)
+
+-- log.many.empty_listed(table=threads)
+DELETE FROM threads
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+      json_extract(each.value, '$[2]') AS namespace
+    FROM json_each(?) AS each) AS listed)
+
+-- log.many.find_listed()
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+      json_extract(each.value, '$[2]') AS namespace
+    FROM json_each(?) AS each) AS listed)
+
+-- log.many.forget_listed()
+DELETE FROM checkpoints
+WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
+  WITH found AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN (
+        SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+          json_extract(each.value, '$[2]') AS namespace
+        FROM json_each(?) AS each) AS listed ON checkpoints.tenant = listed.tenant
+      AND checkpoints.thread_id = listed.thread_id
+      AND checkpoints.namespace = listed.namespace) AS ranked
+    WHERE ranked.newer > ?
+    AND ranked.seq % ? != 0
+    AND ranked.created_at < ?
+    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
+    LIMIT ?
+    OFFSET ?)
+  SELECT found.tenant, found.thread_id, found.namespace, found.seq
+  FROM found)
+
+-- log.many.list_prunable(scope=namespace, after=True)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?
+  AND threads.thread_id >= ?
+  AND (threads.thread_id > ?
+    OR threads.namespace > ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > ?
+      AND ranked.seq % ? != 0
+      AND ranked.created_at < ?) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=namespace, after=False)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > ?
+      AND ranked.seq % ? != 0
+      AND ranked.created_at < ?) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=tenant, after=True)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.thread_id >= ?
+  AND (threads.thread_id > ?
+    OR threads.namespace > ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > ?
+      AND ranked.seq % ? != 0
+      AND ranked.created_at < ?) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=tenant, after=False)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > ?
+      AND ranked.seq % ? != 0
+      AND ranked.created_at < ?) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=log, after=True)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.thread_id = ?
+  AND threads.namespace = ?
+  AND threads.thread_id >= ?
+  AND (threads.thread_id > ?
+    OR threads.namespace > ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > ?
+      AND ranked.seq % ? != 0
+      AND ranked.created_at < ?) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=log, after=False)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.thread_id = ?
+  AND threads.namespace = ?
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > ?
+      AND ranked.seq % ? != 0
+      AND ranked.created_at < ?) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=thread, after=True)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.thread_id = ?
+  AND threads.thread_id >= ?
+  AND (threads.thread_id > ?
+    OR threads.namespace > ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > ?
+      AND ranked.seq % ? != 0
+      AND ranked.created_at < ?) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_prunable(scope=thread, after=False)
+WITH page AS (
+  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.thread_id = ?
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?)
+SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM (
+  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+    each_position.namespace AS namespace, each_position.seq AS seq,
+    max(each_position.named) AS named, max(each_position.going) AS going,
+    max(each_position.state) AS state, max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.newer > ?
+      AND ranked.seq % ? != 0
+      AND ranked.created_at < ?) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN page ON checkpoints.tenant = page.tenant
+      AND checkpoints.thread_id = page.thread_id
+      AND checkpoints.namespace = page.namespace) AS ranked
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.tenant = page.tenant
+    AND deltas.thread_id = page.thread_id
+    AND deltas.namespace = page.namespace
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+    each_position.seq) AS positions
+GROUP BY positions.tenant, positions.thread_id, positions.namespace
+ORDER BY positions.thread_id, positions.namespace
+
+-- log.many.list_stale(scope=namespace, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.thread_id >= ?
+AND (threads.thread_id > ?
+  OR threads.namespace > ?)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.many.list_stale(scope=namespace, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.many.list_stale(scope=tenant, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id >= ?
+AND (threads.thread_id > ?
+  OR threads.namespace > ?)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.many.list_stale(scope=tenant, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.many.list_stale(scope=log, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.thread_id >= ?
+AND (threads.thread_id > ?
+  OR threads.namespace > ?)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.many.list_stale(scope=log, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.many.list_stale(scope=thread, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.thread_id >= ?
+AND (threads.thread_id > ?
+  OR threads.namespace > ?)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.many.list_stale(scope=thread, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = threads.tenant
+  AND checkpoints.thread_id = threads.thread_id
+  AND checkpoints.namespace = threads.namespace) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.many.lock_listed(wait=True)
+UPDATE threads
+SET next_seq=threads.next_seq
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+      json_extract(each.value, '$[2]') AS namespace
+    FROM json_each(?) AS each) AS listed)
+RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
+
+-- log.many.lock_listed(wait=False)
+UPDATE threads
+SET next_seq=threads.next_seq
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+      json_extract(each.value, '$[2]') AS namespace
+    FROM json_each(?) AS each) AS listed)
+RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
+
+-- log.many.move_listed()
+UPDATE threads
+SET version=(threads.version + ?), epoch=(threads.epoch + ?)
+WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+      json_extract(each.value, '$[2]') AS namespace
+    FROM json_each(?) AS each) AS listed)
+
+-- log.many.sweep_listed()
+DELETE FROM deltas
+WHERE (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) IN (
+  WITH found AS (
+    SELECT positions.tenant AS tenant, positions.thread_id AS thread_id,
+      positions.namespace AS namespace, positions.seq AS seq
+    FROM (
+      SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
+        each_position.namespace AS namespace, each_position.seq AS seq,
+        max(each_position.named) AS named, max(each_position.going) AS going,
+        max(each_position.state) AS state, max(each_position.built_on) AS built_on
+      FROM (
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
+          0 AS built_on
+        FROM checkpoints
+        JOIN (
+          SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+            json_extract(each.value, '$[2]') AS namespace
+          FROM json_each(?) AS each) AS listed ON checkpoints.tenant = listed.tenant
+        AND checkpoints.thread_id = listed.thread_id
+        AND checkpoints.namespace = listed.namespace
+        UNION ALL
+        SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+          deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+        FROM deltas
+        JOIN (
+          SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+            json_extract(each.value, '$[2]') AS namespace
+          FROM json_each(?) AS each) AS listed ON deltas.tenant = listed.tenant
+        AND deltas.thread_id = listed.thread_id
+        AND deltas.namespace = listed.namespace
+        WHERE deltas.kind IN ('snapshot', 'delta')
+        UNION ALL
+        SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+          deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
+        FROM deltas
+        JOIN (
+          SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+            json_extract(each.value, '$[2]') AS namespace
+          FROM json_each(?) AS each) AS listed ON deltas.tenant = listed.tenant
+        AND deltas.thread_id = listed.thread_id
+        AND deltas.namespace = listed.namespace
+        WHERE deltas.base_seq IS NOT NULL) AS each_position
+      GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
+        each_position.seq) AS positions
+    WHERE positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0
+    LIMIT ?
+    OFFSET ?)
+  SELECT found.tenant, found.thread_id, found.namespace, found.seq
+  FROM found)
+
 -- log.removing.bury()
 UPDATE threads
 SET version=(threads.version + ?), epoch=(threads.epoch + ?), head_id=NULL, previous_id=NULL,
@@ -1038,16 +1871,11 @@ WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
 
--- log.removing.remove_heads(scope=log)
+-- log.removing.remove_head()
 DELETE FROM threads
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
-
--- log.removing.remove_heads(scope=thread)
-DELETE FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
 
 -- log.removing.remove_name()
 DELETE FROM checkpoints
@@ -1181,6 +2009,221 @@ AND deltas.thread_id = best.thread_id
 AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
 ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+
+-- space.measuring.count_threads()
+SELECT count(DISTINCT threads.thread_id) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NOT NULL
+
+-- space.measuring.counts_pages()
+SELECT count(*)
+FROM pragma_module_list
+WHERE name = 'dbstat'
+
+-- space.measuring.file_pages()
+SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum
+FROM pragma_page_count AS p, pragma_freelist_count AS f, pragma_page_size AS s,
+  pragma_auto_vacuum AS a
+
+-- space.measuring.measure_kinds()
+SELECT deltas.kind, count(*) AS entries, sum(length(deltas.payload)) AS payload_bytes,
+  count(deltas.search_text) AS texts, coalesce(sum(length(CAST(deltas.search_text AS BLOB))),
+    ?) AS text_bytes
+FROM deltas
+WHERE deltas.tenant = ?
+GROUP BY deltas.kind
+ORDER BY deltas.kind
+
+-- space.measuring.measure_logs()
+SELECT held.thread_id, held.namespace, held.entries, held.held, count(*) OVER () AS logs
+FROM (
+  SELECT deltas.thread_id AS thread_id, deltas.namespace AS namespace, count(*) AS entries,
+    sum(length(deltas.payload)) + coalesce(sum(length(CAST(deltas.search_text AS BLOB))), ?) AS held
+  FROM deltas
+  WHERE deltas.tenant = ?
+  GROUP BY deltas.thread_id, deltas.namespace) AS held
+ORDER BY held.held DESC, held.thread_id, held.namespace
+LIMIT ?
+OFFSET ?
+
+-- space.measuring.measure_names()
+SELECT count(*) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('snapshot')) THEN ?
+    ELSE ? END), ?) AS whole, coalesce(sum(checkpoints.raw_size), ?) AS raw_bytes,
+  coalesce(sum(checkpoints.stored_size), ?) AS stored_bytes
+FROM checkpoints
+JOIN deltas ON deltas.tenant = checkpoints.tenant
+AND deltas.thread_id = checkpoints.thread_id
+AND deltas.namespace = checkpoints.namespace
+AND deltas.seq = checkpoints.seq
+JOIN threads ON threads.tenant = checkpoints.tenant
+AND threads.thread_id = checkpoints.thread_id
+AND threads.namespace = checkpoints.namespace
+WHERE checkpoints.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
+-- space.measuring.sizes(exact=True)
+SELECT pages.name AS name, coalesce(made.tbl_name, pages.name) AS owner, coalesce(made.type,
+    'table') AS kind, pages.bytes AS bytes
+FROM (
+  SELECT name, sum(pgsize) AS bytes
+  FROM dbstat
+  GROUP BY name) AS pages LEFT
+JOIN sqlite_schema AS made ON made.name = pages.name
+
+-- space.measuring.sizes(exact=False)
+SELECT 'threads' AS name, 'threads' AS owner, 'table' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
+        0) + coalesce(length(namespace), 0) + coalesce(length(next_seq), 0) + coalesce(length(version),
+        0) + coalesce(length(epoch), 0) + coalesce(length(head_id), 0) + coalesce(length(previous_id),
+        0) + coalesce(length(meta), 0) + coalesce(length(forked_thread),
+        0) + coalesce(length(forked_seq), 0) + coalesce(length(created_at),
+        0) + coalesce(length(updated_at), 0) + coalesce(length(expires_at),
+        0) + coalesce(length(deleted_at), 0) + 16), 0) AS bytes
+FROM threads
+UNION ALL
+SELECT 'pk_threads' AS name, 'threads' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
+        0) + coalesce(length(namespace), 0) + 16), 0) AS bytes
+FROM threads
+UNION ALL
+SELECT 'ix_threads_expires_at' AS name, 'threads' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(expires_at), 0) + 16), 0) AS bytes
+FROM threads
+UNION ALL
+SELECT 'ix_threads_tenant_namespace_thread_id' AS name, 'threads' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace),
+        0) + coalesce(length(thread_id), 0) + 16), 0) AS bytes
+FROM threads
+UNION ALL
+SELECT 'checkpoints' AS name, 'checkpoints' AS owner, 'table' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
+        0) + coalesce(length(namespace), 0) + coalesce(length(checkpoint_id),
+        0) + coalesce(length(parent_id), 0) + coalesce(length(seq), 0) + coalesce(length(run_id),
+        0) + coalesce(length(meta), 0) + coalesce(length(raw_size), 0) + coalesce(length(stored_size),
+        0) + coalesce(length(occurred_at), 0) + coalesce(length(created_at), 0) + 16), 0) AS bytes
+FROM checkpoints
+UNION ALL
+SELECT 'pk_checkpoints' AS name, 'checkpoints' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
+        0) + coalesce(length(namespace), 0) + coalesce(length(checkpoint_id), 0) + 16), 0) AS bytes
+FROM checkpoints
+UNION ALL
+SELECT 'ix_checkpoints_run_id' AS name, 'checkpoints' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(run_id),
+        0) + coalesce(length(thread_id), 0) + 16), 0) AS bytes
+FROM checkpoints
+UNION ALL
+SELECT 'uq_checkpoints_tenant_thread_id_namespace_seq' AS name, 'checkpoints' AS owner,
+  'index' AS kind, coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
+        0) + coalesce(length(namespace), 0) + coalesce(length(seq), 0) + 16), 0) AS bytes
+FROM checkpoints
+UNION ALL
+SELECT 'deltas' AS name, 'deltas' AS owner, 'table' AS kind, coalesce(sum(coalesce(length(tenant),
+        0) + coalesce(length(thread_id), 0) + coalesce(length(namespace), 0) + coalesce(length(seq),
+        0) + coalesce(length(kind), 0) + coalesce(length(entry_key), 0) + coalesce(length(parent_seq),
+        0) + coalesce(length(base_seq), 0) + coalesce(length(depth), 0) + coalesce(length(since_bytes),
+        0) + coalesce(length(raw_size), 0) + coalesce(length(codec), 0) + coalesce(length(checksum),
+        0) + coalesce(length(label), 0) + coalesce(length(sort_key), 0) + coalesce(length(status),
+        0) + coalesce(length(search_text), 0) + coalesce(length(occurred_at),
+        0) + coalesce(length(stored_at), 0) + coalesce(length(payload), 0) + 16), 0) AS bytes
+FROM deltas
+UNION ALL
+SELECT 'pk_deltas' AS name, 'deltas' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
+        0) + coalesce(length(namespace), 0) + coalesce(length(seq), 0) + 16), 0) AS bytes
+FROM deltas
+UNION ALL
+SELECT 'ix_deltas_base_seq' AS name, 'deltas' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
+        0) + coalesce(length(namespace), 0) + coalesce(length(base_seq), 0) + 16), 0) AS bytes
+FROM deltas
+UNION ALL
+SELECT 'store_items' AS name, 'store_items' AS owner, 'table' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
+        0) + coalesce(length(meta), 0) + coalesce(length(version), 0) + coalesce(length(codec),
+        0) + coalesce(length(checksum), 0) + coalesce(length(search_text),
+        0) + coalesce(length(created_at), 0) + coalesce(length(updated_at),
+        0) + coalesce(length(expires_at), 0) + coalesce(length(value), 0) + 16), 0) AS bytes
+FROM store_items
+UNION ALL
+SELECT 'pk_store_items' AS name, 'store_items' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
+        0) + 16), 0) AS bytes
+FROM store_items
+UNION ALL
+SELECT 'ix_store_items_expires_at' AS name, 'store_items' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(expires_at), 0) + 16), 0) AS bytes
+FROM store_items
+UNION ALL
+SELECT 'ix_store_items_tenant_namespace_updated_at_key' AS name, 'store_items' AS owner,
+  'index' AS kind, coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace),
+        0) + coalesce(length(updated_at), 0) + coalesce(length(key), 0) + 16), 0) AS bytes
+FROM store_items
+UNION ALL
+SELECT 'embeddings' AS name, 'embeddings' AS owner, 'table' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
+        0) + coalesce(length(field), 0) + coalesce(length(model), 0) + coalesce(length(part),
+        0) + coalesce(length(dimensions), 0) + coalesce(length(change), 0) + coalesce(length(vector),
+        0) + 16), 0) AS bytes
+FROM embeddings
+UNION ALL
+SELECT 'pk_embeddings' AS name, 'embeddings' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
+        0) + coalesce(length(field), 0) + coalesce(length(model), 0) + coalesce(length(part), 0) + 16),
+    0) AS bytes
+FROM embeddings
+UNION ALL
+SELECT 'ix_embeddings_tenant_namespace_model_dimensions' AS name, 'embeddings' AS owner,
+  'index' AS kind, coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace),
+        0) + coalesce(length(model), 0) + coalesce(length(dimensions), 0) + 16), 0) AS bytes
+FROM embeddings
+UNION ALL
+SELECT 'deltas_search_data', 'deltas', 'index', coalesce(sum(length(block)), 0)
+FROM deltas_search_data
+UNION ALL
+SELECT 'checkpoints_meta_data', 'checkpoints', 'index', coalesce(sum(length(block)), 0)
+FROM checkpoints_meta_data
+
+-- space.reclaiming.step(what=changes)
+SELECT total_changes() AS changes
+
+-- space.reclaiming.step(what=give)
+PRAGMA incremental_vacuum(500)
+
+-- space.reclaiming.step(what=incremental)
+PRAGMA auto_vacuum = INCREMENTAL
+
+-- space.reclaiming.step(what=whole)
+VACUUM
+
+-- space.reclaiming.step(what=patience)
+PRAGMA busy_timeout = 100
+
+-- space.reclaiming.step(what=log)
+PRAGMA wal_checkpoint(TRUNCATE)
+
+-- space.reclaiming.step(what=start deltas_search)
+INSERT INTO deltas_search(deltas_search, rank)
+VALUES ('merge', -500)
+
+-- space.reclaiming.step(what=start checkpoints_meta)
+INSERT INTO checkpoints_meta(checkpoints_meta, rank)
+VALUES ('merge', -500)
+
+-- space.reclaiming.step(what=merge deltas_search)
+INSERT INTO deltas_search(deltas_search, rank)
+VALUES ('merge', 500)
+
+-- space.reclaiming.step(what=merge checkpoints_meta)
+INSERT INTO checkpoints_meta(checkpoints_meta, rank)
+VALUES ('merge', 500)
 
 -- transfer.statements.count_rows(table=threads, scope=tenant)
 SELECT count(*) AS count_1

@@ -121,6 +121,16 @@ def _returns_wrongly(sql: str) -> bool:
     return (returns and _verb(sql) == "SELECT") or (returns and not into)
 
 
+def _tables_without_columns(sql: str) -> Iterator[tuple[str, str]]:
+    """Each table of a WITH clause that does not name its columns, and the text between its
+    parentheses.
+    """
+    for found in re.finditer(r"(?:WITH|,)\s+(\w+)\s+AS\s*\(", masked(sql)):
+        rest = masked(sql)[found.end() :]
+        depths = itertools.accumulate({"(": 1, ")": -1}.get(c, 0) for c in rest)
+        yield found[1], rest[: next(at for at, depth in enumerate(depths) if depth < 0)]
+
+
 RULES: dict[str, Rule] = {
     "LIMIT is FETCH FIRST here": _found(r"\bLIMIT\b"),
     "a bare true or false": _found(r"(?<![\w.:])(?:true|false)\b"),
@@ -136,10 +146,8 @@ RULES: dict[str, Rule] = {
     ),
     "WITH RECURSIVE": _found(r"\bRECURSIVE\b"),
     "a recursive WITH names its columns": lambda sql: any(
-        re.search(rf"\b{name}\b\s*AS\s*\(", masked(sql)) is not None
-        and re.search(rf"UNION ALL\b[^;]*?\b(?:FROM|JOIN)\s+{name}\b", masked(sql), re.S)
-        is not None
-        for name in re.findall(r"(?:WITH|,)\s+(\w+)\s+AS\s*\(", masked(sql))
+        re.search(rf"UNION ALL\b.*?\b(?:FROM|JOIN)\s+{name}\b", body, re.S) is not None
+        for name, body in _tables_without_columns(sql)
     ),
     "WITH before DELETE, UPDATE or INSERT": lambda sql: (
         sql.lstrip().upper().startswith("WITH") and _verb(sql) != "SELECT"

@@ -29,6 +29,13 @@ async def everything(oracle: Database, server: Recorder, thread_id: str) -> None
     agent = Checkpointer(oracle, retention=Retention(keep_last=1), ttl=60)
     server.answer("log.appending.begin_new", position(1))
     server.answer("log.appending.advance", position(2))
+    about = {"thread_id": thread_id, "namespace": "/", "names": 3, "going": 2, "needless": 1}
+    server.answer("log.many.list_prunable", Answer([about]))
+    server.answer("log.many.list_stale", Answer([about | {"next_seq": 4}]))
+    standing = {"updated_at": datetime(2020, 1, 1), "expires_at": None, "deleted_at": None}
+    locked = Answer([{"thread_id": thread_id, "namespace": "/"} | standing])
+    server.answer("log.many.lock_listed", locked, locked)
+    server.answer("log.many.forget_listed", Answer(touched=2))
     for name in ("log.removing.lock_log", "log.removing.lock_thread"):
         server.answer(name, head(), head(), head())
     server.answer("log.removing.remove_name", Answer([{"seq": 1}]))

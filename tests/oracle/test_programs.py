@@ -286,14 +286,63 @@ async def test_deleting_a_thread_leaves_a_tombstone(agent: Checkpointer, server:
     ]
 
 
+SWEPT = ["log.many.sweep_listed", "log.many.sweep_listed"]  # until a layer is empty
+PRUNED = ["log.many.forget_listed", *SWEPT, "log.many.move_listed"]
+
+
+def prunable(*threads: str) -> Answer:
+    about = {"namespace": "/", "names": 9, "going": 3, "needless": 0}
+    return Answer([{"thread_id": thread} | about for thread in threads])
+
+
+def listed(*threads: str) -> Answer:
+    standing = {"namespace": "/", "updated_at": NOW, "expires_at": None, "deleted_at": None}
+    return Answer([{"thread_id": thread} | standing for thread in threads])
+
+
 async def test_pruning_sweeps_what_no_name_leads_to(agent: Checkpointer, server: Recorder) -> None:
-    server.answer("log.removing.lock_log", head("nine", next_seq=10))
-    server.answer("log.appending.forget_names", Answer(touched=3))
-    server.answer("log.removing.sweep_dead", Answer(touched=2))
+    server.answer("log.many.list_prunable", prunable("thread"))
+    server.answer("log.many.lock_listed", listed("thread"))
+    server.answer("log.many.forget_listed", Answer(touched=3))
+    server.answer("log.many.sweep_listed", Answer(touched=2))
 
     assert await agent.prune("thread", keep_last=2) == 3
 
-    assert server.sent() == ["log.removing.lock_log", "log.appending.forget_names", *SWEEP]
+    assert server.sent() == ["log.many.list_prunable", "log.many.lock_listed", *PRUNED]
+    assert server.last("log.many.lock_listed").sql.endswith("FOR UPDATE")
+    assert server.last("log.many.move_listed").binds["p_moved"] == 1
+
+
+async def test_pruning_all_passes_over_what_is_locked_and_touches_the_rest_only(
+    agent: Checkpointer, server: Recorder
+) -> None:
+    server.answer("log.many.list_prunable", prunable("a", "b"))
+    server.answer("log.many.lock_listed", listed("a"), listed("b"))
+    server.answer("log.many.find_listed", listed("b"))
+    server.answer("log.many.forget_listed", Answer(touched=3), Answer(touched=1))
+
+    assert await agent.prune(keep_last=2) == 4
+
+    locks = [call for call in server.calls if call.name == "log.many.lock_listed"]
+    assert all(call.sql.endswith("FOR UPDATE SKIP LOCKED") for call in locks)
+    a, b = '["acme", "a", "/"]', '["acme", "b", "/"]'
+    assert [call.binds["p_logs"] for call in locks] == [f"[{a}, {b}]", f"[{b}]"]
+    forgotten = [call for call in server.calls if call.name == "log.many.forget_listed"]
+    assert [call.binds["p_logs"] for call in forgotten] == [f"[{a}]", f"[{b}]"]
+
+
+async def test_a_list_of_logs_is_a_bind_that_a_query_takes(
+    agent: Checkpointer, server: Recorder
+) -> None:
+    names = [f"{number:03}\x00" + "漢" * 200 for number in range(30)]
+    server.answer("log.many.list_prunable", prunable(*names))
+    server.answer("log.many.lock_listed", *(listed(*names) for _ in names))
+
+    await agent.prune(keep_last=2)
+
+    lists = [c.binds["p_logs"] for c in server.calls if c.name == "log.many.lock_listed"]
+    assert len(lists) > 1
+    assert all(len(value.encode()) <= 4000 for value in lists)
 
 
 async def test_a_search_returns_rows_with_their_score_and_snippet(

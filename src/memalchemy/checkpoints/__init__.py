@@ -1,7 +1,7 @@
 """`Checkpointer`: an agent's states over time, with history, branches, search and retention.
 
 This file saves, loads and deletes. The path of a save is in ``saving``, that of a load in
-``queries`` and ``chain``; ``looking``, ``branching`` and ``keeping`` hold the rest of the contract.
+``queries`` and ``chain``; ``looking``, ``branching``, ``retention`` and ``keeping`` hold the rest.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, Tip, rebuild
 from memalchemy.checkpoints.keeping import Keeping
 from memalchemy.checkpoints.looking import Looking
 from memalchemy.checkpoints.metadata import check_metadata
+from memalchemy.checkpoints.retention import Retaining
 from memalchemy.checkpoints.saving import Request, Saver, encode_off_loop, weight
 from memalchemy.checkpoints.scope import check_optional, missing
 from memalchemy.codec import values
@@ -38,7 +39,7 @@ from memalchemy.log import delete_checkpoint, delete_thread
 from memalchemy.state import from_mapping, to_mapping
 
 
-class Checkpointer(Looking, Branching, Keeping):
+class Checkpointer(Looking, Branching, Retaining, Keeping):
     """Keeps every state an agent saves, and gives any of them back.
 
     A thread's checkpoints are ordered by the position they were saved at, never by a clock. Each

@@ -9,6 +9,7 @@ from memalchemy.checkpoints import upkeep
 from memalchemy.checkpoints.scope import Scope, missing
 from memalchemy.database import HostConnection
 from memalchemy.dialects import Dialect
+from memalchemy.events import operation
 from memalchemy.log import Log, copy_log
 from memalchemy.statements import Program
 
@@ -34,20 +35,25 @@ class Branching(Scope):
             Conflict: the new thread holds something already.
             ValueError: the new thread is the old one.
         """
-        info = await self._needed(thread_id, checkpoint_id, connection)
-        target = new_thread_id
-        if target is None:
-            target = f"{thread_id}-fork-{uuid4().hex[:8]}"
-        if target == thread_id:
-            raise ValueError("a fork needs a thread id of its own")
-        source, to, now = self._log(thread_id), self._log(target), datetime.now(UTC)
-        self._cache.drop(to)
-        copied = await self.db.write(
-            lambda: copy_log(self.db.dialect, source, to, now, checkpoint_id=info.checkpoint_id),
-            connection=connection,
-        )
-        if not copied:
-            raise missing(thread_id, info.checkpoint_id)
+        with operation("checkpoint.fork", **self._about(thread_id, checkpoint_id)) as event:
+            info = await self._needed(thread_id, checkpoint_id, connection)
+            target = new_thread_id
+            if target is None:
+                target = f"{thread_id}-fork-{uuid4().hex[:8]}"
+            if target == thread_id:
+                raise ValueError("a fork needs a thread id of its own")
+            event.checkpoint_id, event.details["to"] = info.checkpoint_id, target
+            source, to, now = self._log(thread_id), self._log(target), datetime.now(UTC)
+            self._cache.drop(to)
+            copied = await self.db.write(
+                lambda: copy_log(
+                    self.db.dialect, source, to, now, checkpoint_id=info.checkpoint_id
+                ),
+                connection=connection,
+                event=event,
+            )
+            if not copied:
+                raise missing(thread_id, info.checkpoint_id)
         return target
 
     async def copy_thread(
@@ -67,9 +73,13 @@ class Branching(Scope):
             raise ValueError("a thread cannot be copied onto itself")
         now = datetime.now(UTC)
         self._cache.drop_thread(target.tenant, dest_thread_id)
-        return await self.db.write(
-            lambda: _copy_thread(self.db.dialect, source, target, now), connection=connection
-        )
+        with operation("checkpoint.copy", **self._about(source_thread_id, None)) as event:
+            event.details["to"] = dest_thread_id
+            return await self.db.write(
+                lambda: _copy_thread(self.db.dialect, source, target, now),
+                connection=connection,
+                event=event,
+            )
 
 
 def _copy_thread(d: Dialect, source: Log, target: Log, now: datetime) -> Program[bool]:

@@ -1,9 +1,9 @@
-"""Keeping what must be kept and erasing what must not: prune, vacuum, rewrite, forget, export."""
+"""Keeping what must be kept and erasing what must not: rewrite, forget, export."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -12,10 +12,10 @@ from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, rebuild
 from memalchemy.checkpoints.metadata import check_metadata, kind_of
 from memalchemy.checkpoints.scope import Scope
 from memalchemy.codec.values import decode_value, jsonable
-from memalchemy.contracts import Retention, Seconds
 from memalchemy.database import HostConnection
+from memalchemy.events import Event, operation
 from memalchemy.keys import decode_namespace
-from memalchemy.log import Log, prune_log
+from memalchemy.log import Log
 
 # An expired thread is gone for every reader, but forget erases it, so export writes it out.
 _BEFORE_ANY_EXPIRY = datetime(1970, 1, 1, tzinfo=UTC)
@@ -27,49 +27,6 @@ class Keeping(Scope):
     _compression_level = 3
     _max_chain_depth = MAX_CHAIN_DEPTH
 
-    async def prune(
-        self,
-        thread_id: str | None = None,
-        *,
-        keep_last: int | None = None,
-        keep_every: int | None = None,
-        older_than: Seconds | None = None,
-        connection: HostConnection | None = None,
-    ) -> int:
-        """Delete checkpoints that every given rule lets go (see `Retention`); how many.
-
-        Of one thread, or of all, a thread at a time. The newest of a thread always stays.
-        """
-        rules = Retention(keep_last, keep_every, older_than)
-        if thread_id is not None:
-            return await self._prune(self._log(thread_id), rules, connection)
-        return sum(
-            [await self._prune(log, rules, connection) async for log in self._logs(connection)]
-        )
-
-    async def vacuum(
-        self, older_than_days: float = 30, *, connection: HostConnection | None = None
-    ) -> int:
-        """Remove threads that were not saved for so long, expired threads, and old tombstones.
-
-        Returns how many checkpoints went. Works in batches, each its own transaction.
-        """
-        if not 0 <= older_than_days < 365_000:
-            raise ValueError("older_than_days must not be negative, nor over a thousand years")
-        now = datetime.now(UTC)
-        cutoff = now - timedelta(days=older_than_days)
-        removed = 0
-        while True:
-            logs, checkpoints = await self.db.write(
-                lambda: upkeep.remove_stale(
-                    self.db.dialect, self.db.tenant, self._path, cutoff=cutoff, now=now
-                ),
-                connection=connection,
-            )
-            removed += checkpoints
-            if logs < upkeep.BATCH:
-                return removed
-
     async def rewrite(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
         """Encode a thread's checkpoints anew, so that nothing of deleted states is left in them.
 
@@ -78,16 +35,20 @@ class Keeping(Scope):
         """
         log, now = self._log(thread_id), datetime.now(UTC)
         self._cache.drop(log)
-        return await self.db.write(
-            lambda: upkeep.rewrite_log(
-                self.db.dialect,
-                log,
-                now,
-                level=self._compression_level,
-                max_depth=self._max_chain_depth,
-            ),
-            connection=connection,
-        )
+        with operation("checkpoint.rewrite", **self._about(thread_id, None)) as event:
+            dropped = await self.db.write(
+                lambda: upkeep.rewrite_log(
+                    self.db.dialect,
+                    log,
+                    now,
+                    level=self._compression_level,
+                    max_depth=self._max_chain_depth,
+                ),
+                connection=connection,
+                event=event,
+            )
+            event.details["dropped"] = dropped
+        return dropped
 
     async def forget(
         self,
@@ -105,11 +66,26 @@ class Keeping(Scope):
         database itself keeps (free pages, write-ahead logs, backups) is beyond it.
         """
         _exactly_one(tenant, thread_id, metadata)
+        with operation(
+            "checkpoint.forget", tenant=tenant or self.db.tenant, thread_id=thread_id
+        ) as event:
+            erased = await self._forget(tenant, thread_id, metadata, connection, event)
+            event.details["erased"] = erased
+        return erased
+
+    async def _forget(
+        self,
+        tenant: str | None,
+        thread_id: str | None,
+        metadata: Mapping[str, Any] | None,
+        connection: HostConnection | None,
+        event: Event,
+    ) -> int:
         d = self.db.dialect
         if tenant is not None:
             db = self.db.for_tenant(tenant)
             erased = await db.write(
-                lambda: upkeep.erase_everything(d, tenant), connection=connection
+                lambda: upkeep.erase_everything(d, tenant), connection=connection, event=event
             )
             self._cache.drop_tenant(tenant)
             return erased
@@ -118,6 +94,7 @@ class Keeping(Scope):
             erased += await self.db.write(
                 partial(upkeep.erase_thread, d, self.db.tenant, found),
                 connection=connection,
+                event=event,
             )
             self._cache.drop_thread(self.db.tenant, found)
         return erased
@@ -138,26 +115,19 @@ class Keeping(Scope):
         _exactly_one(tenant, thread_id, metadata)
         db = self.db if tenant is None else self.db.for_tenant(tenant)
         scoped = Keeping(db, self.namespace)
-        threads = (
-            await scoped._selected(thread_id, metadata, connection)
-            if tenant is None
-            else await scoped._all_threads(connection)
-        )
-        for found in threads:
-            for namespace in await scoped._namespaces(found, connection):
-                log = Log(db.tenant, found, namespace)
-                async for record in scoped._export_log(log, connection):
-                    yield record
-
-    async def _prune(self, log: Log, rules: Retention, connection: HostConnection | None) -> int:
-        now = datetime.now(UTC)
-        pruned = await self.db.write(
-            lambda: prune_log(self.db.dialect, log, now, upkeep.retention_binds(rules, now)),
-            connection=connection,
-        )
-        if pruned:
-            self._cache.drop(log)
-        return pruned
+        with operation("checkpoint.export", tenant=db.tenant, thread_id=thread_id) as event:
+            event.details["exported"] = exported = 0
+            threads = (
+                await scoped._selected(thread_id, metadata, connection)
+                if tenant is None
+                else await scoped._all_threads(connection)
+            )
+            for found in threads:
+                for namespace in await scoped._namespaces(found, connection):
+                    log = Log(db.tenant, found, namespace)
+                    async for record in scoped._export_log(log, connection):
+                        event.details["exported"] = exported = exported + 1
+                        yield record
 
     async def _selected(
         self,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Executable
 
-from memalchemy.checkpoints import queries, upkeep
+from memalchemy.checkpoints import queries
 from memalchemy.checkpoints.cache import TipCache
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.database import Database, HostConnection
@@ -92,20 +92,6 @@ class Scope:
         if info is None:
             raise missing(thread_id, checkpoint_id)
         return info
-
-    async def _logs(self, connection: HostConnection | None) -> AsyncIterator[Log]:
-        """Every live log of the scope, in the order of their thread ids."""
-        binds: dict[str, Any] = {"k_tenant": self.db.tenant, "k_namespace": self._path}
-        after = False
-        while True:
-            statement = upkeep.list_logs(self.db.dialect, after=after)
-            rows = await self._rows(statement, binds | {"p_limit": PAGE}, connection)
-            for row in rows:
-                yield self._log(row.thread_id)
-            if len(rows) < PAGE:
-                return
-            after = True
-            binds["p_thread_id"] = rows[-1].thread_id
 
 
 def missing(thread_id: str, checkpoint_id: str | None) -> NotFound:

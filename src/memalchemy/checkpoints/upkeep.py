@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Executable, and_, bindparam, delete, or_, select, update
+from sqlalchemy import Executable, bindparam, delete, select, update
 
 from memalchemy.checkpoints.chain import CODEC, Draft, Tip, encode, rebuild
 from memalchemy.checkpoints.queries import chain
@@ -13,12 +13,11 @@ from memalchemy.contracts import Retention, to_timedelta
 from memalchemy.dialects import Dialect
 from memalchemy.log import Log, remove_log, sweep_locked
 from memalchemy.log.removing import lock_log
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, binds, live, of_log, of_thread
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, binds, of_log, of_thread
 from memalchemy.schema import EmbeddingRow, StoreItemRow
 from memalchemy.statements import Program, statement
 
 TOMBSTONE_LIFE = timedelta(hours=24)
-BATCH = 100
 
 _NEVER = 2**62
 _END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC)
@@ -32,73 +31,6 @@ def retention_binds(retention: Retention, now: datetime) -> dict[str, Any]:
         "p_every": retention.keep_every or _NEVER,
         "p_cutoff": _END_OF_TIME if age is None else now - to_timedelta(age),
     }
-
-
-@statement(after=(True, False))
-def list_logs(d: Dialect, after: bool) -> Executable:
-    """The live logs of a tenant's namespace, in the order of their ids, in pages."""
-    query = (
-        select(THREADS.c.thread_id)
-        .where(
-            THREADS.c.tenant == bindparam("k_tenant"),
-            THREADS.c.namespace == bindparam("k_namespace"),
-            live(),
-        )
-        .order_by(THREADS.c.thread_id)
-        .limit(bindparam("p_limit"))
-    )
-    return query.where(THREADS.c.thread_id > bindparam("p_thread_id")) if after else query
-
-
-def _stale() -> ColumnElement[bool]:
-    return or_(
-        and_(THREADS.c.deleted_at.is_(None), THREADS.c.updated_at < bindparam("p_cutoff")),
-        THREADS.c.expires_at <= bindparam("p_now"),
-        THREADS.c.deleted_at < bindparam("p_buried"),
-    )
-
-
-@statement()
-def list_stale(d: Dialect) -> Executable:
-    """Logs to remove for good: idle since ``p_cutoff``, expired, or tombstones past their day."""
-    return (
-        select(THREADS.c.thread_id)
-        .where(
-            THREADS.c.tenant == bindparam("k_tenant"),
-            THREADS.c.namespace == bindparam("k_namespace"),
-            _stale(),
-        )
-        .order_by(THREADS.c.thread_id)
-        .limit(bindparam("p_limit"))
-    )
-
-
-def remove_stale(
-    d: Dialect, tenant: str, namespace: str, *, cutoff: datetime, now: datetime
-) -> Program[tuple[int, int]]:
-    """Remove one batch of stale logs: how many logs, and how many checkpoints they had."""
-    binds = {
-        "k_tenant": tenant,
-        "k_namespace": namespace,
-        "p_cutoff": cutoff,
-        "p_now": now,
-        "p_buried": now - TOMBSTONE_LIFE,
-    }
-    rows = yield list_stale(d), binds | {"p_limit": BATCH}
-    checkpoints = 0
-    for row in rows:
-        log = Log(tenant, row.thread_id, namespace)
-        # It was stale when it was listed; whether it still is shows under the lock.
-        locked = yield lock_stale(d), binds | log.binds()
-        if locked:
-            checkpoints += yield from remove_log(d, log)
-    return len(rows), checkpoints
-
-
-@statement()
-def lock_stale(d: Dialect) -> Executable:
-    """Lock a log if it is still as stale as it looked."""
-    return d.lock(THREADS, and_(of_log(THREADS), _stale()), [THREADS.c.thread_id])
 
 
 # --- Rewriting -----------------------------------------------------------------------------------

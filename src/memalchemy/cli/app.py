@@ -11,7 +11,16 @@ import typer
 from typer.core import TyperGroup
 
 from memalchemy._version import __version__
-from memalchemy.cli import demo, exits, importing, keeping, looking, moving, verifying
+from memalchemy.cli import (
+    demo,
+    exits,
+    importing,
+    keeping,
+    looking,
+    moving,
+    retention,
+    verifying,
+)
 from memalchemy.cli import schema as schema_commands
 from memalchemy.cli.command import (
     Common,
@@ -73,5 +82,5 @@ def common(
     context.obj = Common(db, tenant, schema, as_json, no_color)
 
 
-for room in (demo, schema_commands, importing, looking, keeping, moving, verifying):
+for room in (demo, schema_commands, importing, looking, keeping, retention, moving, verifying):
     room.register(app)

@@ -1,4 +1,4 @@
-"""Commands that keep and erase: export, prune, forget, delete, fork, vacuum."""
+"""Commands that keep and erase: export, forget, delete, fork."""
 
 from __future__ import annotations
 
@@ -38,11 +38,9 @@ def register(app: typer.Typer) -> None:
     """Add this file's commands to *app*."""
     db = "memalchemy --db sqlite:///agent.db"
     command(app, "export", example=f"{db} export --thread airline-1 -o airline-1.jsonl")(export)
-    command(app, "prune", example=f"{db} prune --all --keep-last 10 --older-than 30d")(prune)
     command(app, "forget", example=f"{db} forget --metadata customer=42", own_tenant=True)(forget)
     command(app, "delete", example=f"{db} delete airline-1 000007")(delete)
     command(app, "fork", example=f"{db} fork airline-1 000007 --to what-if")(fork)
-    command(app, "vacuum", example=f"{db} vacuum --older-than-days 90")(vacuum)
 
 
 async def export(
@@ -76,55 +74,6 @@ async def export(
         at.terminal.document({"checkpoints": count, "file": str(output)})
     else:
         at.terminal.say(f"{count:,} checkpoints in {output}")
-
-
-async def prune(
-    at: Invocation,
-    thread: Annotated[
-        str | None, typer.Argument(metavar="THREAD", help="The thread, or --all.")
-    ] = None,
-    keep_last: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Keep the newest so many.")
-    ] = None,
-    keep_every: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Keep every n-th.")
-    ] = None,
-    older_than: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Keep younger ones: 30d, 12h, 90m.")
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All threads.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Do it in a transaction and undo it.")
-    ] = False,
-) -> None:
-    """Delete checkpoints by rules.
-
-    Those go that every given rule lets go. A thread's newest always stays.
-    """
-    _one_of("THREAD or --all", thread, everything or None)
-    age = None if older_than is None else arguments.duration(older_than)
-
-    async with at.database() as db:
-        checkpointer = at.checkpointer(db)
-        if thread and not await checkpointer.exists(thread):
-            raise NotFound(f"there is no thread {thread!r}")
-
-        async def work(connection: AsyncConnection | None) -> int:
-            return await checkpointer.prune(
-                thread,
-                keep_last=keep_last,
-                keep_every=keep_every,
-                older_than=age,
-                connection=connection,
-            )
-
-        with asking_for_sense():
-            pruned = await (_without_effect(db, work) if dry_run else work(None))
-    if at.as_json:
-        at.terminal.document({"pruned": pruned, "dry_run": dry_run})
-    else:
-        verb = "would be deleted" if dry_run else "deleted"
-        at.terminal.say(f"{pruned:,} checkpoints {verb}")
 
 
 async def forget(
@@ -215,24 +164,6 @@ async def fork(
         at.terminal.document({"thread_id": new, "from_thread_id": thread})
     else:
         at.terminal.say(new)
-
-
-async def vacuum(
-    at: Invocation,
-    older_than_days: Annotated[
-        float, typer.Option(min=0, metavar="DAYS", help="How long; there is no default.")
-    ],
-) -> None:
-    """Delete idle and expired threads.
-
-    Threads that were not saved for so long, expired ones, and old tombstones. This deletes data.
-    """
-    async with at.database() as db:
-        removed = await at.checkpointer(db).vacuum(older_than_days)
-    if at.as_json:
-        at.terminal.document({"removed": removed})
-    else:
-        at.terminal.say(f"{removed:,} checkpoints removed")
 
 
 class _Undone(Exception):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from memalchemy.cli.command import Invocation, command
+from memalchemy.cli.exits import UsageProblem
 from memalchemy.cli.terminal import short, size, when
 from memalchemy.errors import NotFound
 
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from memalchemy import Checkpointer, CheckpointInfo
+    from memalchemy.space import Space
 
 T = TypeVar("T")
-ALL = 2**31 - 1
 AT_ONCE = 8
 
 ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id.")]
@@ -166,31 +167,74 @@ async def stats(
     thread: Annotated[
         str | None, typer.Argument(metavar="THREAD", help="One thread instead of all.")
     ] = None,
+    largest: Annotated[
+        int, typer.Option(min=1, max=1000, metavar="N", help="How many threads to name.")
+    ] = 10,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw it, as SVG.")
+    ] = None,
 ) -> None:
-    """What the threads take, or one of them.
+    """Where the bytes are, of all threads or of one.
 
     "states whole" is what the states would take stored one by one, as JSON; "stored" is what is
-    stored of them: without indexes, search text and the database's own overhead.
+    stored of them: without indexes, search text and the database's own overhead. Tables and indexes
+    are those of the whole database, with all tenants.
     """
+    if thread is not None:
+        if plot is not None:
+            raise UsageProblem("--plot draws all threads; leave THREAD away")
+        await _stats_of(at, thread)
+        return
+    from memalchemy import space
+
     async with at.database() as db:
-        checkpointer = at.checkpointer(db)
-        ids = [thread] if thread else await checkpointer.list_threads(ALL)
-        with at.terminal.progress() as bar:
-            task = bar.add_task("measuring", total=len(ids))
-            each = await _each(ids, checkpointer.get_storage_stats, lambda: bar.advance(task))
-    if thread and not each[0]["total_checkpoints"]:
+        found = await space.measure(db, largest=largest)
+    if plot is not None:
+        from memalchemy.cli.picture import draw
+
+        _write_picture(plot, draw(found, f"Where the bytes are: tenant {at.tenant}"))
+    total: dict[str, Any] = {
+        "threads": found.threads,
+        "checkpoints": found.checkpoints,
+        "full_checkpoints": found.full_checkpoints,
+        "raw_bytes": found.raw_bytes,
+        "stored_bytes": found.stored_bytes,
+        "file_bytes": found.file_bytes,
+    }
+    if at.as_json:
+        at.terminal.document(
+            total
+            | {"free_bytes": found.free_bytes, "estimated": found.estimated}
+            | {"tables": found.pieces, "kinds": found.kinds, "largest": found.largest}
+            | {"logs": found.logs, "rest_bytes": found.rest_bytes}
+        )
+        return
+    _say_stats(at, total)
+    _say_space(at, found)
+    if plot is not None:
+        at.terminal.note(f"drawn in {plot}")
+
+
+async def _stats_of(at: Invocation, thread: str) -> None:
+    async with at.database() as db:
+        one = await at.checkpointer(db).get_storage_stats(thread)
+    if not one["total_checkpoints"]:
         raise NotFound(f"there is no thread {thread!r}")
     total = {
-        "threads": len(ids),
-        "checkpoints": sum(one["total_checkpoints"] for one in each),
-        "full_checkpoints": sum(one["full_checkpoints"] for one in each),
-        "raw_bytes": sum(one["total_size"] for one in each),
-        "stored_bytes": sum(one["compressed_size"] for one in each),
+        "threads": 1,
+        "checkpoints": one["total_checkpoints"],
+        "full_checkpoints": one["full_checkpoints"],
+        "raw_bytes": one["total_size"],
+        "stored_bytes": one["compressed_size"],
         "file_bytes": file_bytes(at.url),
     }
     if at.as_json:
         at.terminal.document(total)
-        return
+    else:
+        _say_stats(at, total)
+
+
+def _say_stats(at: Invocation, total: dict[str, Any]) -> None:
     rows = [
         ("threads", total["threads"]),
         ("checkpoints", total["checkpoints"]),
@@ -201,6 +245,37 @@ async def stats(
     if total["file_bytes"] is not None:
         rows.append(("the database file, all tenants", size(total["file_bytes"])))
     at.terminal.table(("what", ">how much"), rows)
+
+
+def _say_space(at: Invocation, found: Space) -> None:
+    if found.kinds:
+        at.terminal.say()
+        rows = ((kind.name, kind.rows, size(kind.bytes)) for kind in found.kinds)
+        at.terminal.table(("kind", ">rows", ">bytes"), rows)
+    if found.largest:
+        at.terminal.say()
+        named = [
+            (one.thread_id, "/".join(one.namespace), one.rows, size(one.bytes))
+            for one in found.largest
+        ]
+        if (others := found.logs - len(named)) > 0:
+            named.append((f"the other {others:,}", "", "", size(found.rest_bytes)))  # type: ignore[arg-type]
+        at.terminal.table(("largest threads", "namespace", ">rows", ">bytes"), named)
+    pieces = [(one.name, one.kind, size(one.bytes)) for one in found.pieces if one.bytes]
+    if found.free_bytes:
+        pieces.append(("free pages; `vacuum` gives them back", "", size(found.free_bytes)))
+    if pieces:
+        at.terminal.say()
+        at.terminal.table(("table or index, all tenants", "kind", ">bytes"), pieces)
+    if found.estimated:
+        at.terminal.note("tables are estimated: this SQLite was built without dbstat")
+
+
+def _write_picture(path: Path, picture: str) -> None:
+    try:
+        path.write_text(picture, encoding="utf-8")
+    except OSError as error:
+        raise UsageProblem(f"cannot write {path}: {error.strerror}") from error
 
 
 async def search(
@@ -286,15 +361,9 @@ async def _branches(checkpointer: Checkpointer, infos: list[CheckpointInfo]) -> 
     return found
 
 
-async def _each(
-    items: list[str],
-    work: Callable[[str], Awaitable[T]],
-    done: Callable[[], None] = lambda: None,
-) -> list[T]:
+async def _each(items: list[str], work: Callable[[str], Awaitable[T]]) -> list[T]:
     """*work* on every item, a few at once; the results in the order of the items."""
     results: list[T] = []
     for start in range(0, len(items), AT_ONCE):
         results += await asyncio.gather(*map(work, items[start : start + AT_ONCE]))
-        for _ in items[start : start + AT_ONCE]:
-            done()
     return results

@@ -117,6 +117,11 @@ class Database:
         return self._core.schema
 
     @property
+    def file_bytes(self) -> int | None:
+        """What a SQLite file takes, with its write-ahead log; ``None`` if this is not a file."""
+        return self._core.file_bytes()
+
+    @property
     def identity(self) -> object:
         """What caches key by: the same for every tenant of one `Database`, and another for what is
         read from a replica.
@@ -319,6 +324,17 @@ class Database:
         self._refuse_if_read_only()
         mode: Mode = "single" if single else "transaction"
         return await self._core.run(program, mode, connection, event)
+
+    async def maintain(self, program: Callable[[], Program[T]], *, event: Event | None = None) -> T:
+        """Run a *program* of statements that refuse to be in a transaction, on a connection apart.
+
+        Each commits by itself; if the connection is lost the program starts again, so each must be
+        safe to repeat.
+
+        Raises:
+            CapabilityMissing: through PgBouncer, or in memory.
+        """
+        return await self._core.run(program, "apart", None, event)
 
     def _refuse_if_read_only(self) -> None:
         if self.read_only:

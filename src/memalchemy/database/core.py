@@ -55,7 +55,7 @@ HostConnection = AsyncConnection | AsyncSession | ThreadBound
 ATTEMPTS = 4
 CONNECT_TIMEOUT = 10.0
 
-Mode = Literal["read", "single", "transaction"]
+Mode = Literal["read", "single", "transaction", "apart"]
 
 
 class Core:
@@ -146,7 +146,7 @@ class Core:
             return await self._on_host(connection, job)
         if not self._is_ready or self._pid != os.getpid():
             await self.ready()
-        return await self._repeat(job, mode, mode == "read")
+        return await self._repeat(job, mode, mode in ("read", "apart"))
 
     async def read_then(
         self,
@@ -267,6 +267,9 @@ class Core:
         with translating(self.translate), backup.complete_or_absent(file, force=force) as part:
             return await self._embedded.back_up(part, progress)
 
+    def file_bytes(self) -> int | None:
+        return None if self._embedded is None else self._embedded.file_bytes()
+
     async def close(self, *, in_thread: bool = True) -> None:
         """Close; if not *in_thread*, without a thread, which a process that ends cannot start."""
         self._after_fork()
@@ -327,12 +330,16 @@ class Core:
             if self._embedded is not None:
                 if mode == "read":
                     return await self._embedded.read(job)
+                if mode == "apart":
+                    return await self._embedded.apart(job)
                 return await self._embedded.write(job)
             assert self._served is not None
             if mode == "transaction":
                 return await self._served.together(job, committing)
             if mode == "single":
                 return await self._served.single(job, committing)
+            if mode == "apart":
+                return await self._served.apart(job)
             return await self._served.read(job)
 
     def _after_fork(self) -> None:

@@ -27,7 +27,12 @@ from memalchemy.database.prepared import Prepared
 from memalchemy.database.replies import Reply, settle
 from memalchemy.database.writer import Lease, Writer
 from memalchemy.dialects.sqlite import prepare
-from memalchemy.errors import DatabaseUnreachable, MemalchemyError, SchemaOutdated
+from memalchemy.errors import (
+    CapabilityMissing,
+    DatabaseUnreachable,
+    MemalchemyError,
+    SchemaOutdated,
+)
 
 T = TypeVar("T")
 
@@ -170,6 +175,20 @@ class Embedded:
             reply: Reply[T] = Reply()
             self._readers.submit(self._read, job, reply)
         return await reply.future
+
+    async def apart(self, job: Callable[[Connection], T]) -> T:
+        """Run *job* on a connection of its own, each statement a transaction of its own."""
+        if self._path is None:
+            raise CapabilityMissing("a database in memory has no file to maintain")
+        self._refuse_if_borrowed()
+        return await asyncio.to_thread(self._apart, job)
+
+    def file_bytes(self) -> int | None:
+        """The file with its write-ahead log; ``None`` in memory."""
+        if self._path is None:
+            return None
+        files = (Path(self._path), Path(f"{self._path}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
@@ -319,6 +338,15 @@ class Embedded:
                 self._read_connections.append(connection)
         return connection
 
+    def _apart(self, job: Callable[[Connection], T]) -> T:
+        engine = _engine(self._open_file)
+        event.listen(engine, "after_cursor_execute", _to_its_end)
+        try:
+            with engine.connect() as connection:
+                return job(connection)
+        finally:
+            engine.dispose()
+
     @asynccontextmanager
     async def _borrowable(self, *, read_only: bool = False) -> AsyncIterator[AsyncConnection]:
         memory = self._memory
@@ -344,6 +372,12 @@ class Embedded:
 
 def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN")
+
+
+def _to_its_end(connection: Connection, cursor: sqlite3.Cursor, *_: Any) -> None:
+    # Python steps a statement without columns once; PRAGMA incremental_vacuum frees a page a step.
+    if cursor.description is None:
+        cursor.fetchall()
 
 
 def _begin_immediate(connection: Connection) -> None:

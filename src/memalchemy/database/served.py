@@ -16,6 +16,7 @@ from sqlalchemy.pool import NullPool
 
 from memalchemy.database.running import translating
 from memalchemy.database.url import Target
+from memalchemy.errors import CapabilityMissing
 
 T = TypeVar("T")
 
@@ -99,6 +100,16 @@ class Served:
             return await self.together(job, committing)
         async with self._connect(autocommit=True) as connection:
             return await self._run(connection, job)
+
+    async def apart(self, job: Callable[[Connection], T]) -> T:
+        """Run *job* in autocommit, each statement a transaction of its own, or not at all."""
+        if not self._autocommit:
+            raise CapabilityMissing(
+                "this needs a connection of its own outside any transaction, which PgBouncer in "
+                "transaction mode does not give; connect to the server itself"
+            )
+        async with self._connect(autocommit=True) as connection:
+            return await connection.run_sync(job)
 
     async def together(self, job: Callable[[Connection], T], committing: list[bool]) -> T:
         """Run *job* in one transaction; *committing* becomes non-empty before COMMIT is sent."""

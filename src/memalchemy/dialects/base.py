@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sqlalchemy import (
+    CTE,
     ColumnElement,
     Connection,
     Executable,
@@ -23,6 +24,7 @@ from sqlalchemy import (
     Select,
     Table,
     bindparam,
+    func,
     literal_column,
     select,
 )
@@ -76,6 +78,8 @@ class Dialect:
     """Where the native type is not installed, vectors are stored as bytes."""
     byte_literal: ClassVar[str]
     """One byte, ``-``, as SQL: Oracle reads an empty value as NULL."""
+    list_bytes: ClassVar[int | None] = None
+    """How long the value of `listed` may be; ``None`` for as long as anyone likes."""
 
     def __str__(self) -> str:
         return self.name
@@ -100,9 +104,27 @@ class Dialect:
         """The value that an upsert tried to insert; a construct for *set_*."""
         raise NotImplementedError
 
-    def lock(self, table: Table, where: ColumnElement[bool], columns: Sequence[Any]) -> Executable:
-        """Lock rows until the transaction ends, and return their *columns* as they are now."""
-        return select(*columns).where(where).with_for_update(of=table)
+    def lock(
+        self,
+        table: Table,
+        where: ColumnElement[bool],
+        columns: Sequence[Any],
+        *,
+        skip_locked: bool = False,
+    ) -> Executable:
+        """Lock rows until the transaction ends, and return their *columns* as they are now.
+
+        With *skip_locked* only those that nobody else has locked: nothing is waited for.
+        """
+        return select(*columns).where(where).with_for_update(of=table, skip_locked=skip_locked)
+
+    def listed(self, parameter: str, columns: Sequence[str]) -> FromClause:
+        """The rows of a JSON array of arrays of texts, bound as one value, under these names."""
+        raise NotImplementedError
+
+    def once(self, rows: Select[Any], name: str) -> CTE:
+        """*rows* as a table that is made once, and not again for each row that it is joined to."""
+        return rows.cte(name, nesting=True)
 
     def json_equals(self, table: Table, kind: str) -> ColumnElement[bool]:
         """Whether a key of ``table.meta`` has a value, a JSON value of *kind*.
@@ -173,6 +195,32 @@ class Dialect:
     def text_index_advice(self, index: str, schema: str | None) -> str:
         """What somebody with more rights than the application's can do about a bad index."""
         return "rebuild it with the database's own means"
+
+    def byte_length(self, value: ColumnElement[Any]) -> ColumnElement[int]:
+        """The length of a text or of bytes, read without the value itself where that can be."""
+        return func.octet_length(value)
+
+    def sizes(self, exact: bool) -> Executable | None:
+        """``name, owner, kind, bytes`` of each table and index of the schema ``:p_schema``: as the
+        database counts them, or, not *exact*, guessed from the rows. *kind* is table or index.
+        """
+        return None
+
+    def counts_pages(self) -> Executable | None:
+        """A number that is zero where `sizes` cannot be exact; ``None`` where it always can."""
+        return None
+
+    def maintenance(self, what: str) -> Executable | None:
+        """A step of giving space back, where the database has it; see `memalchemy.space`."""
+        return None
+
+    def vacuum(self, table: Table, full: bool) -> Executable | None:
+        """Free what is dead in one table; *full* also gives it back, and locks the table."""
+        return None
+
+    def shrink_commands(self, table: str, schema: str | None, full: bool) -> list[str]:
+        """What the owner of a table has to run to free its space, as text."""
+        return []
 
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         """What a driver's error means, by its code and never by its text, and that code."""

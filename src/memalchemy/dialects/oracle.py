@@ -34,9 +34,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import URL
 
-from memalchemy.dialects.base import Dialect, Failure, original
+from memalchemy.dialects.base import Dialect, Failure, original, quoted
 from memalchemy.errors import CapabilityMissing, TooLarge
-from memalchemy.schema import DeltaRow
+from memalchemy.schema import Base, DeltaRow
 
 MAX_TEXT_BIND = 4000
 """Bytes: a longer text is bound as a LONG, which only an INSERT or UPDATE of a column takes."""
@@ -102,6 +102,7 @@ class Oracle(Dialect):
     snapshot_isolation: ClassVar[str | None] = "SERIALIZABLE"
     utc_now: ClassVar[str] = "SYS_EXTRACT_UTC(SYSTIMESTAMP)"
     byte_literal: ClassVar[str] = "HEXTORAW('2D')"
+    list_bytes: ClassVar[int | None] = MAX_TEXT_BIND - len("[]")
 
     def upsert(
         self,
@@ -116,9 +117,26 @@ class Oracle(Dialect):
         # MERGE with a bytes bind over 32 KB is ORA-01461, and it still races to ORA-00001.
         raise AssertionError("Oracle has no upsert here; log.py updates, inserts and retries")
 
-    def lock(self, table: Table, where: ColumnElement[bool], columns: Sequence[Any]) -> Executable:
+    def lock(
+        self,
+        table: Table,
+        where: ColumnElement[bool],
+        columns: Sequence[Any],
+        *,
+        skip_locked: bool = False,
+    ) -> Executable:
         # OF takes columns here, and one table needs none.
-        return select(*columns).where(where).with_for_update()
+        return select(*columns).where(where).with_for_update(skip_locked=skip_locked)
+
+    def listed(self, parameter: str, columns: Sequence[str]) -> FromClause:
+        fields = ", ".join(
+            f"{name} VARCHAR2(4000) PATH '$[{at}]'" for at, name in enumerate(columns)
+        )
+        names = ", ".join(f"each_.{name}" for name in columns)
+        rows = text(
+            f"SELECT {names} FROM JSON_TABLE(:{parameter}, '$[*]' COLUMNS ({fields})) each_"  # noqa: S608
+        )
+        return rows.columns(*(column(name) for name in columns)).subquery("listed")
 
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         # A JSON path is a literal and a key is data, so no path. Merging {key: value} into the
@@ -185,6 +203,33 @@ class Oracle(Dialect):
                 break
             phrases.append(quoted)
         return json.dumps(phrases, ensure_ascii=False)
+
+    def byte_length(self, value: ColumnElement[Any]) -> ColumnElement[int]:
+        # Of a BLOB in bytes; of a CLOB in characters: it has no length in bytes.
+        return func.length(value)
+
+    def sizes(self, exact: bool) -> Executable | None:
+        # A user's own segments: those of another schema are the administrator's to see.
+        if not exact:
+            return None
+        owner = "lower(coalesce(i.table_name, l.table_name, s.segment_name))"
+        names = ", ".join(f"'{name}'" for name in Base.metadata.tables)
+        return text(
+            f"SELECT lower(s.segment_name) AS name, {owner} AS owner, "  # noqa: S608
+            "CASE WHEN i.table_name IS NULL THEN 'table' ELSE 'index' END AS kind, "
+            "sum(s.bytes) AS bytes FROM user_segments s "
+            "LEFT JOIN user_indexes i ON i.index_name = s.segment_name "
+            "LEFT JOIN user_lobs l ON l.segment_name = s.segment_name "
+            f"WHERE {owner} IN ({names}) "
+            "GROUP BY s.segment_name, i.table_name, l.table_name"
+        )
+
+    def shrink_commands(self, table: str, schema: str | None, full: bool) -> list[str]:
+        name = f"{quoted(schema)}.{table}" if schema else table
+        return [
+            f"ALTER TABLE {name} ENABLE ROW MOVEMENT;",
+            f"ALTER TABLE {name} SHRINK SPACE CASCADE;",
+        ]
 
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         cause = original(error)

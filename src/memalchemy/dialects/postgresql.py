@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import orjson
 from sqlalchemy import (
+    CTE,
     ClauseElement,
     ColumnClause,
     ColumnElement,
@@ -37,9 +38,10 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert  # noqa: TID251
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from memalchemy.dialects.base import Dialect, Failure, original, quoted
-from memalchemy.schema import CheckpointRow, DeltaRow, PgVector
+from memalchemy.schema import Base, CheckpointRow, DeltaRow, PgVector
 
 _BY_CLASS = {
     "08": Failure.DISCONNECTED,
@@ -114,6 +116,19 @@ class PostgreSQL(Dialect):
 
     def excluded(self, table: Table, column: str) -> ColumnElement[Any]:
         return insert(table).excluded[column]
+
+    def listed(self, parameter: str, columns: Sequence[str]) -> FromClause:
+        # Of the collation of the key columns: two that differ cannot be compared.
+        fields = ", ".join(
+            f'(each.value ->> {at}) COLLATE "C" AS {name}' for at, name in enumerate(columns)
+        )
+        rows = text(
+            f"SELECT {fields} FROM json_array_elements(CAST(:{parameter} AS json)) AS each(value)"  # noqa: S608
+        ).bindparams(bindparam(parameter, type_=Text))
+        return rows.columns(*(column(name) for name in columns)).subquery("listed")
+
+    def once(self, rows: Select[Any], name: str) -> CTE:
+        return rows.cte(name, nesting=True).prefix_with("MATERIALIZED")
 
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         meta = owner.c.meta
@@ -197,6 +212,34 @@ class PostgreSQL(Dialect):
 
     def text_index_advice(self, index: str, schema: str | None) -> str:
         return f"as the owner run: REINDEX INDEX CONCURRENTLY {self.text_index_name(index, schema)}"
+
+    def sizes(self, exact: bool) -> Executable | None:
+        if not exact:
+            return None
+        return _catalog(
+            "SELECT made.relname AS name, made.relname AS owner, 'table' AS kind, "
+            "pg_table_size(made.oid) AS bytes FROM made UNION ALL "
+            "SELECT indexes.relname, made.relname, 'index', pg_relation_size(indexes.oid) "
+            "FROM made JOIN pg_index ON pg_index.indrelid = made.oid "
+            "JOIN pg_class AS indexes ON indexes.oid = pg_index.indexrelid"
+        )
+
+    def maintenance(self, what: str) -> Executable | None:
+        if what != "tables":
+            return None
+        return _catalog(
+            "SELECT made.relname AS name, coalesce(seen.n_live_tup, 0) AS live, "
+            "coalesce(seen.n_dead_tup, 0) AS dead, pg_total_relation_size(made.oid) AS bytes, "
+            "CASE WHEN pg_has_role(made.relowner, 'USAGE') THEN 1 ELSE 0 END AS owned "
+            "FROM made LEFT JOIN pg_stat_all_tables AS seen ON seen.relid = made.oid"
+        )
+
+    def vacuum(self, table: Table, full: bool) -> Executable | None:
+        return Vacuum(table, full)
+
+    def shrink_commands(self, table: str, schema: str | None, full: bool) -> list[str]:
+        name = f"{quoted(schema)}.{table}" if schema else table
+        return [f"VACUUM ({'FULL, ' if full else ''}ANALYZE) {name};"]
 
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         cause = original(error)
@@ -320,3 +363,30 @@ class PostgreSQL(Dialect):
 def _vector(deltas: Any) -> ColumnElement[Any]:
     """The expression that the text index is on."""
     return func.to_tsvector(literal_column("'simple'"), deltas.c.search_text)
+
+
+class Vacuum(Executable, ClauseElement):
+    """VACUUM of a table, in the schema that the connection's tables are in."""
+
+    inherit_cache = False
+
+    def __init__(self, table: Table, full: bool) -> None:
+        self.table, self.full = table, full
+
+
+@compiles(Vacuum)
+def _vacuum(element: Vacuum, compiler: SQLCompiler, **_: Any) -> str:
+    options = "FULL, ANALYZE" if element.full else "ANALYZE"
+    return f"VACUUM ({options}) {compiler.preparer.format_table(element.table)}"
+
+
+def _catalog(query: str) -> Executable:
+    """*query* on ``made``: our tables in the schema ``:p_schema``, or in the connection's own."""
+    names = ", ".join(f"'{name}'" for name in Base.metadata.tables)
+    made = (
+        "SELECT pg_class.oid, pg_class.relname, pg_class.relowner FROM pg_class "  # noqa: S608
+        "JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace "
+        "WHERE pg_namespace.nspname = coalesce(CAST(:p_schema AS text), current_schema()) "
+        f"AND pg_class.relkind IN ('r', 'p') AND pg_class.relname IN ({names})"
+    )
+    return text(f"WITH made AS ({made}) {query}").bindparams(bindparam("p_schema", type_=Text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import orjson
@@ -14,10 +14,14 @@ from sqlalchemy import (
     Executable,
     FromClause,
     Insert,
+    LargeBinary,
     Select,
+    String,
     Table,
+    UniqueConstraint,
     and_,
     bindparam,
+    cast,
     column,
     func,
     literal_column,
@@ -31,7 +35,7 @@ from sqlalchemy.dialects.sqlite import insert  # noqa: TID251
 from sqlalchemy.exc import DBAPIError
 
 from memalchemy.dialects.base import Dialect, Failure, original
-from memalchemy.schema import TENANT, THREAD
+from memalchemy.schema import TENANT, THREAD, Base
 
 BUSY_TIMEOUT_SECONDS = 30
 
@@ -40,6 +44,30 @@ WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
 WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
 ELSE type END)), ' ') FROM json_each(checkpoints.meta))"""
 """What the first revision's triggers put into the index of metadata for a row."""
+
+PAGES_AT_ONCE = 500
+"""How many pages one step of giving space back may move or merge: some tens of milliseconds."""
+
+TEXT_INDEXES = ("deltas_search", "checkpoints_meta")
+
+_MAINTENANCE = {
+    "pages": "SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum "
+    "FROM pragma_page_count AS p, pragma_freelist_count AS f, pragma_page_size AS s, "
+    "pragma_auto_vacuum AS a",
+    "changes": "SELECT total_changes() AS changes",
+    # A negative number starts a merge of everything, as 'optimize', but ends it after so many.
+    **{
+        f"{verb} {index}": f"INSERT INTO {index}({index}, rank) VALUES ('merge', {pages})"  # noqa: S608
+        for index in TEXT_INDEXES
+        for verb, pages in (("start", -PAGES_AT_ONCE), ("merge", PAGES_AT_ONCE))
+    },
+    "give": f"PRAGMA incremental_vacuum({PAGES_AT_ONCE})",
+    "incremental": "PRAGMA auto_vacuum = INCREMENTAL",
+    "whole": "VACUUM",
+    # Emptying the log keeps writers out while it waits for readers.
+    "patience": "PRAGMA busy_timeout = 100",
+    "log": "PRAGMA wal_checkpoint(TRUNCATE)",
+}
 
 
 class SQLite(Dialect):
@@ -68,11 +96,26 @@ class SQLite(Dialect):
     def excluded(self, table: Table, column: str) -> ColumnElement[Any]:
         return insert(table).excluded[column]
 
-    def lock(self, table: Table, where: ColumnElement[bool], columns: Sequence[Any]) -> Executable:
-        # There is no FOR UPDATE, and a deferred transaction that reads before it writes cannot be
-        # upgraded once somebody else has written. A write that changes nothing locks first.
+    def lock(
+        self,
+        table: Table,
+        where: ColumnElement[bool],
+        columns: Sequence[Any],
+        *,
+        skip_locked: bool = False,
+    ) -> Executable:
+        # One writer: while it has the database, nobody else has locked anything. There is no
+        # FOR UPDATE, and a deferred transaction that reads before it writes cannot be upgraded once
+        # somebody else has written. A write that changes nothing locks first.
         same = table.c.next_seq
         return update(table).where(where).values({same: same}).returning(*columns)
+
+    def listed(self, parameter: str, columns: Sequence[str]) -> FromClause:
+        fields = ", ".join(
+            f"json_extract(each.value, '$[{at}]') AS {name}" for at, name in enumerate(columns)
+        )
+        rows = text(f"SELECT {fields} FROM json_each(:{parameter}) AS each")  # noqa: S608
+        return rows.columns(*(column(name) for name in columns)).subquery("listed")
 
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         each = func.json_each(owner.c.meta).table_valued(
@@ -205,6 +248,28 @@ class SQLite(Dialect):
         }[index]
         return (text(f"INSERT INTO {index}({index}) VALUES ('delete-all')"), text(fill))  # noqa: S608
 
+    def byte_length(self, value: ColumnElement[Any]) -> ColumnElement[int]:
+        # octet_length came with 3.43. A length of bytes is in the row's header, that of a text not.
+        if isinstance(value.type, String):
+            return func.length(cast(value, LargeBinary))
+        return func.length(value)
+
+    def sizes(self, exact: bool) -> Executable | None:
+        counted = (
+            "SELECT pages.name AS name, coalesce(made.tbl_name, pages.name) AS owner, "
+            "coalesce(made.type, 'table') AS kind, pages.bytes AS bytes "
+            "FROM (SELECT name, sum(pgsize) AS bytes FROM dbstat GROUP BY name) AS pages "
+            "LEFT JOIN sqlite_schema AS made ON made.name = pages.name"
+        )
+        query = counted if exact else " UNION ALL ".join(_guesses())
+        return text(query).columns(*(column(name) for name in ("name", "owner", "kind", "bytes")))
+
+    def counts_pages(self) -> Executable | None:
+        return text("SELECT count(*) FROM pragma_module_list WHERE name = 'dbstat'")
+
+    def maintenance(self, what: str) -> Executable | None:
+        return text(_MAINTENANCE[what]) if what in _MAINTENANCE else None
+
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         cause = original(error)
         if not isinstance(cause, sqlite3.Error):
@@ -241,6 +306,41 @@ class SQLite(Dialect):
 
     def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
         return []
+
+
+def _guesses() -> list[str]:
+    """Sizes from the lengths of values, for a SQLite that was built without dbstat."""
+    found = []
+    for name, made in Base.metadata.tables.items():
+        columns = " + ".join(f"coalesce(length({c.name}), 0)" for c in made.columns)
+        indexes: list[Any] = [made.primary_key, *_by_name(made.indexes), *_by_name(_unique(made))]
+        found.append(_guess(name, name, "table", columns))
+        for index in indexes:
+            if index.columns and getattr(index, "_ddl_if", None) is None:
+                keys = " + ".join(f"coalesce(length({c.name}), 0)" for c in index.columns)
+                found.append(_guess(str(index.name), name, "index", keys))
+    for index_name, owner in zip(TEXT_INDEXES, ("deltas", "checkpoints"), strict=True):
+        data = f"{index_name}_data"
+        found.append(
+            f"SELECT '{data}', '{owner}', 'index', coalesce(sum(length(block)), 0) FROM {data}"  # noqa: S608
+        )
+    return found
+
+
+def _by_name(constructs: Iterable[Any]) -> list[Any]:
+    return sorted(constructs, key=lambda one: str(one.name))
+
+
+def _unique(made: Table) -> list[UniqueConstraint]:
+    return [one for one in made.constraints if isinstance(one, UniqueConstraint)]
+
+
+def _guess(name: str, owner: str, kind: str, lengths: str) -> str:
+    # Beside the values a cell has a header, a rowid and its share of the page.
+    return (
+        f"SELECT '{name}' AS name, '{owner}' AS owner, '{kind}' AS kind, "  # noqa: S608
+        f"coalesce(sum({lengths} + 16), 0) AS bytes FROM {owner}"
+    )
 
 
 def prepare(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Executable, and_, bindparam, delete, null, select, update
 
 from memalchemy.dialects import Dialect
-from memalchemy.log.appending import forget_names
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
@@ -130,10 +129,10 @@ def empty(d: Dialect, table: str, scope: str) -> Executable:
     return delete(target).where(of_log(target) if scope == "log" else of_thread(target))
 
 
-@statement(scope=("log", "thread"))
-def remove_heads(d: Dialect, scope: str) -> Executable:
-    """Delete heads for good, leaving no tombstone."""
-    return delete(THREADS).where(of_log(THREADS) if scope == "log" else of_thread(THREADS))
+@statement()
+def remove_head(d: Dialect) -> Executable:
+    """Delete the head of a log for good, leaving no tombstone."""
+    return delete(THREADS).where(of_log(THREADS))
 
 
 @statement()
@@ -180,7 +179,7 @@ def remove_log(
         return 0
     gone = yield empty(d, table="checkpoints", scope="log"), log.binds()
     yield empty(d, table="deltas", scope="log"), log.binds()
-    yield remove_heads(d, scope="log"), log.binds()
+    yield remove_head(d), log.binds()
     return gone.touched
 
 
@@ -227,19 +226,3 @@ def delete_checkpoint(d: Dialect, log: Log, checkpoint_id: str, now: datetime) -
         seq = gone[0].base_seq
     yield move_epoch(d), log.binds() | {"p_moved": int(moved)}
     return True
-
-
-def prune_log(d: Dialect, log: Log, now: datetime, rules: dict[str, Any]) -> Program[int]:
-    """Remove the names that *rules* let go, and the states nobody needs then; how many names.
-
-    *rules* are the binds of `appending.beyond_retention`, but for the one that stays: the newest.
-    """
-    rows = yield lock_log(d), log.binds()
-    if not rows:
-        return 0
-    head = Head._make(rows[0])
-    if not head.is_live(now) or head.head_id is None:
-        return 0
-    gone = yield forget_names(d), log.binds() | rules | {"p_checkpoint_id": head.head_id}
-    yield from sweep_locked(d, log, renamed=gone.touched > 0)
-    return gone.touched

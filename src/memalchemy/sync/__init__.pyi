@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from memalchemy.checkpoints.retention import Watching
 from memalchemy.contracts import (
     CheckpointerCapabilities,
     CheckpointInfo,
@@ -132,6 +133,10 @@ class Database:
     def dialect(self) -> Dialect:
         """The dialect, for its capabilities."""
 
+    @property
+    def file_bytes(self) -> int | None:
+        """What a SQLite file takes, with its write-ahead log; ``None`` if this is not a file."""
+
     def for_tenant(self, tenant: str) -> Database:
         """The same engine and pool, another tenant."""
 
@@ -146,6 +151,16 @@ class Database:
     def identity(self) -> object:
         """What caches key by: the same for every tenant of one `Database`, and another for what is
         read from a replica.
+        """
+
+    def maintain(self, program: Callable[[], Program[T]], *, event: Event | None = None) -> T:
+        """Run a *program* of statements that refuse to be in a transaction, on a connection apart.
+
+        Each commits by itself; if the connection is lost the program starts again, so each must be
+        safe to repeat.
+
+        Raises:
+            CapabilityMissing: through PgBouncer, or in memory.
         """
 
     def migrate(self, *, revision: str = "head") -> list[str]:
@@ -466,11 +481,24 @@ class Checkpointer:
         keep_last: int | None = None,
         keep_every: int | None = None,
         older_than: Seconds | None = None,
+        all_namespaces: bool = False,
+        dry_run: bool = False,
+        progress: Watching | None = None,
         connection: HostConnection | None = None,
     ) -> int:
         """Delete checkpoints that every given rule lets go (see `Retention`); how many.
 
-        Of one thread, or of all, a thread at a time. The newest of a thread always stays.
+        Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
+        thread always stays, and so do states, without a name, that kept ones are built on.
+
+        Over all threads it works in batches, each a transaction of its own of about 2,000 rows. A
+        thread that somebody is saving into is passed over and tried again at the end, for some two
+        seconds; then it is left, and `Progress.busy` says so. One thread, by its name, is waited
+        for. Interrupted, run it again: it goes on where something is left.
+
+        Args:
+            dry_run: count what would go, exactly, reading only.
+            progress: called after every batch.
         """
 
     def query_by_metadata(
@@ -544,11 +572,16 @@ class Checkpointer:
 
     def vacuum(
         self,
-        older_than_days: float = 30,
+        older_than_days: float | None = 30,
         *,
+        all_namespaces: bool = False,
+        dry_run: bool = False,
+        progress: Watching | None = None,
         connection: HostConnection | None = None,
     ) -> int:
         """Remove threads that were not saved for so long, expired threads, and old tombstones.
 
-        Returns how many checkpoints went. Works in batches, each its own transaction.
+        Without *older_than_days* (``None``) only the latter two, which no reader sees. Returns how
+        many checkpoints went. A thread goes as a whole; otherwise batches, busy threads, *dry_run*
+        and *progress* are as in `prune`. `memalchemy.space.reclaim` gives the space back.
         """

@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 import random
+import signal
 import sys
 import time
 import traceback
@@ -19,6 +20,7 @@ from itertools import count
 from typing import Any
 
 from memalchemy import Checkpointer, Database
+from memalchemy.contracts import Progress
 from workers.states import name_of, state_of
 
 
@@ -63,10 +65,30 @@ async def delete_for(keep: Checkpointer, *, seed: int, thread: str, seconds: flo
             tell(pruned=await keep.prune(thread, keep_every=3, keep_last=40))
 
 
+async def prune_for(keep: Checkpointer, *, seconds: float, rules: dict[str, int]) -> None:
+    """Prune all threads, again and again."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        tell(pruned=await keep.prune(**rules, all_namespaces=True))
+
+
+async def prune_once(keep: Checkpointer, *, rules: dict[str, int], die_after: int) -> None:
+    """Prune all threads; a process that is killed when so many have gone says nothing."""
+
+    def watch(progress: Progress) -> None:
+        if progress.removed >= die_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    await keep.prune(**rules, progress=watch)
+    raise AssertionError("it came to its end")
+
+
 ROLES: dict[str, Callable[..., Awaitable[None]]] = {
     "save": save,
     "save_for": save_for,
     "delete_for": delete_for,
+    "prune_for": prune_for,
+    "prune_once": prune_once,
 }
 
 

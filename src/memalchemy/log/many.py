@@ -1,0 +1,386 @@
+"""Removing from many logs at once: lock those that are free, then look, then remove a bounded lot.
+
+A batch is a list of logs, bound as one value, and a number of rows: the statements are as many for
+a hundred logs as for one. A log that somebody is saving into is passed over, never waited for. What
+a batch leaves is whole: names go oldest first, and a state only when it has no name and no other is
+built on it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    FromClause,
+    Select,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    literal_column,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+
+from memalchemy.dialects import Dialect
+from memalchemy.keys import encode_id
+from memalchemy.log.tables import (
+    CHECKPOINTS,
+    DELTAS,
+    LOG_KEY,
+    STATES,
+    THREADS,
+    Log,
+    live,
+    same_log,
+    words,
+)
+from memalchemy.statements import Program, statement
+
+LOGS, ROWS = 100, 2_000
+"""In one transaction: at most so many logs, and about so many rows; one log may hold more."""
+
+SCOPES = ("namespace", "tenant", "log", "thread")
+_ID = ("thread_id", "namespace")
+_ROW = (*LOG_KEY, "seq")
+_TABLES = {"checkpoints": CHECKPOINTS, "deltas": DELTAS, "threads": THREADS}
+
+
+class Found(NamedTuple):
+    """A log that something is to be removed from."""
+
+    log: Log
+    rows: int
+    """About how many rows of it there are."""
+    going: int
+    """How many checkpoints the rules let go."""
+
+
+class Removed(NamedTuple):
+    """What one batch did."""
+
+    logs: list[Log]
+    """Those that were free, and still there."""
+    checkpoints: int
+    more: bool
+    """Whether it ended at its number of rows, and not because nothing was left."""
+
+
+def list_binds(logs: Iterable[Log]) -> dict[str, Any]:
+    """The binds that name a list of logs.
+
+    With the tenant in each: as a condition of its own it is one that PostgreSQL, before it has
+    statistics, takes for the best there is, and then reads the tenant's rows for each log anew.
+    """
+    names = [[encode_id(log.tenant), encode_id(log.thread_id), log.namespace] for log in logs]
+    return {"p_logs": json.dumps(names, ensure_ascii=False)}
+
+
+def batches(d: Dialect, found: Sequence[Found]) -> Iterator[list[Found]]:
+    """*found* in lots for one transaction each."""
+    lot: list[Found] = []
+    rows = length = 0
+    for one in found:
+        size = len(list_binds([one.log])["p_logs"].encode())
+        full = len(lot) == LOGS or rows + one.rows > ROWS
+        if lot and (full or length + size > (d.list_bytes or length + size)):
+            yield lot
+            lot, rows, length = [], 0, 0
+        lot.append(one)
+        rows, length = rows + one.rows, length + size
+    if lot:
+        yield lot
+
+
+def _listed(d: Dialect, table: Any) -> ColumnElement[bool]:
+    names = d.listed("p_logs", LOG_KEY)
+    return tuple_(*(table.c[name] for name in LOG_KEY)).in_(
+        select(*(names.c[name] for name in LOG_KEY))
+    )
+
+
+def stale() -> ColumnElement[bool]:
+    """Idle since ``p_cutoff``, expired, or a tombstone past its day."""
+    return or_(
+        and_(THREADS.c.deleted_at.is_(None), THREADS.c.updated_at < bindparam("p_cutoff")),
+        THREADS.c.expires_at <= bindparam("p_now"),
+        THREADS.c.deleted_at < bindparam("p_buried"),
+    )
+
+
+_WANTED = {"live": live, "stale": stale}
+
+
+def _within(scope: str, after: bool) -> list[ColumnElement[bool]]:
+    """The heads of a tenant, or of a namespace, thread or log of it; behind a log, if there is one
+    to go on from, in the order of the primary key.
+    """
+    named = {"namespace": ("namespace",), "tenant": (), "log": _ID, "thread": ("thread_id",)}
+    found: list[ColumnElement[bool]] = [
+        THREADS.c[name] == bindparam(f"k_{name}") for name in ("tenant", *named[scope])
+    ]
+    if after:
+        # As an index can read it: a row-wise comparison is not SQL everywhere.
+        behind = or_(
+            THREADS.c.thread_id > bindparam("p_thread_id"),
+            THREADS.c.namespace > bindparam("p_namespace"),
+        )
+        found += [THREADS.c.thread_id >= bindparam("p_thread_id"), behind]
+    return found
+
+
+@statement(which=tuple(_WANTED), scope=SCOPES)
+def count_logs(d: Dialect, which: str, scope: str) -> Executable:
+    """How many logs there are to go through."""
+    return select(func.count()).select_from(THREADS).where(*_within(scope, False), _WANTED[which]())
+
+
+def _ranked(of: FromClause) -> Any:
+    """The checkpoints of the logs *of*, each with the number of those that are newer."""
+    number = func.row_number().over(
+        partition_by=[CHECKPOINTS.c[name] for name in LOG_KEY], order_by=CHECKPOINTS.c.seq.desc()
+    )
+    return (
+        select(
+            *(CHECKPOINTS.c[name] for name in (*_ROW, "created_at")),
+            (number - literal_column("1")).label("newer"),
+        )
+        .select_from(CHECKPOINTS)
+        .join(of, same_log(CHECKPOINTS, of))
+        .subquery("ranked")
+    )
+
+
+def _goes(ranked: Any) -> ColumnElement[bool]:
+    """Whether every rule lets a checkpoint go; the newest never. Binds as `beyond_retention`."""
+    return and_(
+        ranked.c.newer > bindparam("p_keep"),
+        ranked.c.seq % bindparam("p_every", type_=CHECKPOINTS.c.seq.type) != literal_column("0"),
+        ranked.c.created_at < bindparam("p_cutoff"),
+    )
+
+
+def _flags(*flags: ColumnElement[int] | str) -> list[Any]:
+    names = ("named", "going", "state", "built_on")
+    return [
+        (literal_column(flag) if isinstance(flag, str) else flag).label(name)
+        for name, flag in zip(names, flags, strict=True)
+    ]
+
+
+def _positions(logs: FromClause, names: Select[Any]) -> Any:
+    """Each position of *logs*, with what is there: a name, one that goes, a state, a state that
+    another is built on. *names* are the rows for the first two.
+
+    By grouping and not by joins: before PostgreSQL has statistics it takes a log for one row, and
+    compares each row of a long log with each.
+    """
+    key = [DELTAS.c[name] for name in LOG_KEY]
+    state = DELTAS.c.kind.in_(words(*STATES))
+    here = DELTAS.join(logs, same_log(DELTAS, logs))
+    states = select(*key, DELTAS.c.seq, *_flags("0", "0", "1", "0")).select_from(here).where(state)
+    bases = (
+        select(*key, DELTAS.c.base_seq.label("seq"), *_flags("0", "0", "0", "1"))
+        .select_from(here)
+        .where(DELTAS.c.base_seq.is_not(None))
+    )
+    each = names.union_all(states, bases).subquery("each_position")
+    row = [each.c[name] for name in _ROW]
+    flags = [each.c.named, each.c.going, each.c.state, each.c.built_on]
+    return (
+        select(*row, *(func.max(flag).label(flag.name) for flag in flags))
+        .group_by(*row)
+        .subquery("positions")
+    )
+
+
+def _needless(position: Any) -> ColumnElement[bool]:
+    """Whether there is a state that neither has a name nor is built on."""
+    zero: ColumnElement[int] = literal_column("0")
+    return and_(position.c.state != zero, position.c.named == zero, position.c.built_on == zero)
+
+
+@statement(scope=SCOPES, after=(True, False))
+def list_prunable(d: Dialect, scope: str, after: bool) -> Executable:
+    """A page of live logs: how many checkpoints each has, how many go, and how many states it has
+    that nothing needs.
+    """
+    page = (
+        select(*(THREADS.c[name] for name in LOG_KEY))
+        .where(*_within(scope, after), live(), THREADS.c.head_id.is_not(None))
+        .order_by(*(THREADS.c[name] for name in _ID))
+        .limit(bindparam("p_limit"))
+        .cte("page")
+    )
+    one: ColumnElement[int] = literal_column("1")
+    zero: ColumnElement[int] = literal_column("0")
+    ranked = _ranked(page)
+    goes = case((_goes(ranked), one), else_=zero)
+    names = select(*(ranked.c[name] for name in _ROW), *_flags("1", goes, "0", "0"))
+    at = _positions(page, names)
+    needless = case((_needless(at), one), else_=zero)
+    return (
+        select(
+            *(at.c[name] for name in _ID),
+            func.sum(at.c.named).label("names"),
+            func.sum(at.c.going).label("going"),
+            func.sum(needless).label("needless"),
+        )
+        .group_by(*(at.c[name] for name in LOG_KEY))
+        .order_by(*(at.c[name] for name in _ID))
+    )
+
+
+@statement(scope=SCOPES, after=(True, False))
+def list_stale(d: Dialect, scope: str, after: bool) -> Executable:
+    """A page of logs to remove for good, with about how many rows each has."""
+    count = (
+        select(func.count())
+        .select_from(CHECKPOINTS)
+        .where(same_log(CHECKPOINTS, THREADS))
+        .scalar_subquery()
+    )
+    return (
+        select(*(THREADS.c[name] for name in _ID), THREADS.c.next_seq, count.label("going"))
+        .where(*_within(scope, after), stale())
+        .order_by(*(THREADS.c[name] for name in _ID))
+        .limit(bindparam("p_limit"))
+    )
+
+
+_STANDING = (*_ID, "updated_at", "expires_at", "deleted_at")
+
+
+@statement()
+def find_listed(d: Dialect) -> Executable:
+    """Those of a list of logs that are there, and how they stand."""
+    return select(*(THREADS.c[name] for name in _STANDING)).where(_listed(d, THREADS))
+
+
+@statement(wait=(True, False))
+def lock_listed(d: Dialect, wait: bool) -> Executable:
+    """Lock those of a list of logs that are there, and, without *wait*, free; how they stand.
+
+    Whether they are as wanted is for the caller to see: a condition that PostgreSQL takes for rare
+    makes it look through all threads for each of the list.
+    """
+    columns = [THREADS.c[name] for name in _STANDING]
+    return d.lock(THREADS, _listed(d, THREADS), columns, skip_locked=not wait)
+
+
+def is_wanted(row: Any, which: str, values: Mapping[str, Any]) -> bool:
+    """Whether a log that stands like this is ``live``, or ``stale``."""
+    expired = row.expires_at is not None and row.expires_at <= values["p_now"]
+    if which == "live":
+        return row.deleted_at is None and not expired
+    if row.deleted_at is not None:
+        return expired or bool(row.deleted_at < values["p_buried"])
+    return expired or bool(row.updated_at < values["p_cutoff"])
+
+
+@statement()
+def forget_listed(d: Dialect) -> Executable:
+    """Remove names that the rules let go from a list of logs: ``p_limit`` of them, oldest first."""
+    ranked = _ranked(d.listed("p_logs", LOG_KEY))
+    going = (
+        select(*(ranked.c[name] for name in _ROW))
+        .where(_goes(ranked))
+        .order_by(*(ranked.c[name] for name in _ROW))
+        .limit(bindparam("p_limit"))
+    )
+    return delete(CHECKPOINTS).where(_is_one_of(d, CHECKPOINTS, going))
+
+
+def _is_one_of(d: Dialect, table: Any, rows: Select[Any]) -> ColumnElement[bool]:
+    """Whether a row is one of *rows*, which are found once, whatever the planner thinks of them."""
+    found = d.once(rows, "found")
+    return tuple_(*(table.c[name] for name in _ROW)).in_(select(*(found.c[name] for name in _ROW)))
+
+
+@statement()
+def sweep_listed(d: Dialect) -> Executable:
+    """Delete states that neither have a name nor are built on, from a list of logs: ``p_limit`` of
+    them. Done again it deletes what those were built on.
+    """
+    logs = d.listed("p_logs", LOG_KEY)
+    names = (
+        select(*(CHECKPOINTS.c[name] for name in _ROW), *_flags("1", "0", "0", "0"))
+        .select_from(CHECKPOINTS)
+        .join(logs, same_log(CHECKPOINTS, logs))
+    )
+    at = _positions(logs, names)
+    dead = select(*(at.c[name] for name in _ROW)).where(_needless(at)).limit(bindparam("p_limit"))
+    return delete(DELTAS).where(_is_one_of(d, DELTAS, dead))
+
+
+@statement()
+def move_listed(d: Dialect) -> Executable:
+    """`move_epoch` for a list of logs whose newest name has stayed."""
+    return (
+        update(THREADS)
+        .where(_listed(d, THREADS))
+        .values(
+            epoch=THREADS.c.epoch + bindparam("p_moved", type_=THREADS.c.epoch.type),
+            version=THREADS.c.version + 1,
+        )
+    )
+
+
+@statement(table=tuple(_TABLES))
+def empty_listed(d: Dialect, table: str) -> Executable:
+    """Delete the rows of a list of logs."""
+    return delete(_TABLES[table]).where(_listed(d, _TABLES[table]))
+
+
+def _lock(
+    d: Dialect, logs: list[Log], values: dict[str, Any], *, which: str, wait: bool
+) -> Program[list[Log]]:
+    rows = yield lock_listed(d, wait=wait), list_binds(logs)
+    wanted = (row for row in rows if is_wanted(row, which, values))
+    return [Log(logs[0].tenant, row.thread_id, row.namespace) for row in wanted]
+
+
+def prune_listed(
+    d: Dialect, logs: list[Log], rules: dict[str, Any], *, wait: bool
+) -> Program[Removed]:
+    """Remove names that *rules* let go, and the states nobody needs then.
+
+    *rules* are the binds of `beyond_retention`, and ``p_now``.
+    """
+    locked = yield from _lock(d, logs, rules, which="live", wait=wait)
+    if not locked:
+        return Removed([], 0, False)
+    values = rules | list_binds(locked) | {"p_limit": ROWS}
+    gone = (yield forget_listed(d), values).touched
+    swept = 0
+    # Of skip-deltas few layers lie over each other.
+    while gone + swept < ROWS:
+        layer = (yield sweep_listed(d), values).touched
+        swept += layer
+        if not layer:
+            break
+    if gone or swept:
+        yield move_listed(d), values | {"p_moved": int(swept > 0)}
+    return Removed(locked, gone, gone + swept >= ROWS)
+
+
+def remove_listed(
+    d: Dialect, logs: list[Log], values: dict[str, Any], *, wait: bool
+) -> Program[Removed]:
+    """Remove stale logs for good, tombstones included. *values* are the binds of `stale`."""
+    # They were stale when they were listed; whether they still are shows under the lock.
+    locked = yield from _lock(d, logs, values, which="stale", wait=wait)
+    if not locked:
+        return Removed([], 0, False)
+    listed = list_binds(locked)
+    gone = yield empty_listed(d, table="checkpoints"), listed
+    yield empty_listed(d, table="deltas"), listed
+    yield empty_listed(d, table="threads"), listed
+    return Removed(locked, gone.touched, False)

@@ -1,0 +1,320 @@
+"""Where the bytes are, and giving them back: on real files and servers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event as sa_event
+from sqlalchemy.engine import Engine
+
+from memalchemy import Checkpointer, Database, events, space
+from memalchemy.contracts import Progress
+from memalchemy.events import Event
+from servers import Postgres
+
+
+def big(number: int) -> dict[str, Any]:
+    """A state that does not compress, with a word of its own."""
+    return {"data": random.Random(number).randbytes(9000), "word": f"w{number}"}
+
+
+def length(file: Path) -> int:
+    return file.stat().st_size
+
+
+def content(file: Path) -> bytes:
+    return file.read_bytes()
+
+
+async def fill(checkpointer: Checkpointer, threads: int = 20, each: int = 5) -> None:
+    for thread in range(threads):
+        for number in range(each):
+            await checkpointer.save(big(thread * 100 + number), f"t{thread}")
+
+
+@pytest.fixture
+async def own(database_url: str) -> Any:
+    """A migrated database of the test's own."""
+    database = Database(database_url)
+    await database.migrate()
+    async with database:
+        yield database
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "agent.db"
+
+
+async def test_the_parts_add_up_to_what_the_threads_say(db: Database) -> None:
+    agent, graph = Checkpointer(db), Checkpointer(db, namespace=("graph",))
+    for number in range(6):
+        await agent.save({"text": f"word {number}", "pad": "x" * 2000}, f"t{number}")
+    for number in range(30):
+        await graph.save(big(number), "deep")
+
+    found = await space.measure(db, largest=3)
+
+    each = [await agent.get_storage_stats(f"t{n}") for n in range(6)]
+    each.append(await graph.get_storage_stats("deep"))
+    assert (found.threads, found.logs, found.checkpoints) == (7, 7, 36)
+    assert found.raw_bytes == sum(one["total_size"] for one in each)
+    assert found.stored_bytes == sum(one["compressed_size"] for one in each)
+    assert found.full_checkpoints == sum(one["full_checkpoints"] for one in each)
+    kinds = {kind.name: kind for kind in found.kinds}
+    assert kinds["snapshot"].rows == found.full_checkpoints
+    payloads = sum(k.bytes for name, k in kinds.items() if name != "search text")
+    assert payloads == found.stored_bytes
+    assert (found.largest[0].thread_id, found.largest[0].namespace) == ("deep", ("graph",))
+    assert [share.bytes for share in found.largest] == sorted(
+        (share.bytes for share in found.largest), reverse=True
+    )
+    assert found.rest_bytes + sum(one.bytes for one in found.largest) == found.content_bytes
+    pieces = {piece.name: piece for piece in found.pieces}
+    assert pieces["deltas"].bytes > 0
+    assert {piece.kind for piece in found.pieces} == {"table", "index", "text index"}
+
+
+async def test_an_empty_tenant_has_no_bytes(db: Database) -> None:
+    found = await space.measure(db)
+
+    assert (found.threads, found.checkpoints, found.logs) == (0, 0, 0)
+    assert (found.content_bytes, found.rest_bytes) == (0, 0)
+
+
+async def test_the_number_of_queries_does_not_grow_with_the_threads(db: Database) -> None:
+    async def queries() -> int:
+        sent = []
+
+        def look(conn: Any, cursor: Any, sql: str, *_: Any) -> None:
+            if not sql.startswith(("BEGIN", "COMMIT")):
+                sent.append(sql)
+
+        sa_event.listen(Engine, "before_cursor_execute", look)
+        try:
+            await space.measure(db)
+        finally:
+            sa_event.remove(Engine, "before_cursor_execute", look)
+        return len(sent)
+
+    agent = Checkpointer(db)
+    await agent.save({}, "one")
+    few = await queries()
+    for number in range(40):
+        await agent.save({}, f"t{number}")
+
+    assert await queries() == few <= 7
+
+
+async def test_without_page_counts_sizes_are_estimated_near_the_truth(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Database(f"sqlite:///{file}", durability="normal") as db:
+        await fill(Checkpointer(db))
+        exact = await space.measure(db)
+        assert not exact.estimated
+
+        async def no(*_: Any) -> list[tuple[int]]:
+            return [(0,)]
+
+        from memalchemy.space import measuring
+
+        ask = measuring._ask
+        counts = measuring.counts_pages(db.dialect)
+        monkeypatch.setattr(
+            measuring, "_ask", lambda db, q, b: no() if q is counts else ask(db, q, b)
+        )
+        guessed = await space.measure(db)
+
+    assert guessed.estimated
+    whole, guess = (sum(p.bytes for p in found.pieces) for found in (exact, guessed))
+    assert 0.5 < guess / whole < 1.2
+    assert guessed.pieces[0].name == exact.pieces[0].name == "deltas"
+    assert {"pk_deltas", "deltas_search_data"} <= {piece.name for piece in guessed.pieces}
+
+
+async def test_a_file_gives_its_bytes_back_while_others_write(file: Path) -> None:
+    url = f"sqlite:///{file}"
+    async with Database(url, durability="normal") as db, Database(url) as other:
+        agent, writer = Checkpointer(db), Checkpointer(other)
+        await fill(agent, threads=30)
+        await writer.save({"n": 0}, "live")
+        await agent.prune(keep_last=1)
+        await agent.forget(thread_id="t1")
+        seen: list[Progress] = []
+        reclaiming = asyncio.create_task(space.reclaim(db, progress=seen.append))
+        saves = 0
+        while not reclaiming.done():
+            # A few, so that what they take does not hide what was given back.
+            if saves < 50:
+                saves += 1
+                await writer.save({"n": saves}, "live")
+            await asyncio.sleep(0)
+        done = await reclaiming
+        assert len(seen) >= 2
+        assert saves >= 10
+        assert (seen[-1].done, seen[-1].total) == (seen[-1].total, seen[0].total)
+        assert await writer.load("live") == {"n": saves}
+        again = await space.reclaim(db)
+    assert done.before is not None
+    assert done.after is not None
+    assert again.after is not None
+    assert max(done.after, again.after) < done.before / 3
+    assert again.advice == ()
+    assert length(file) == again.after
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+async def test_no_word_of_what_is_gone_stays_in_the_text_index(file: Path) -> None:
+    async with Database(f"sqlite:///{file}", durability="normal") as db:
+        agent = Checkpointer(db)
+        for number in range(50):
+            await agent.save({"text": f"quuxstreet {number}"}, "gone")
+            await agent.save({"text": f"other {number}"}, "stays")
+        await agent.delete("gone")
+        await space.reclaim(db)
+        assert len(await agent.search("other", 100)) == 1
+    assert b"quuxst" not in content(file)
+
+
+async def test_a_file_that_others_made_is_rewritten_only_when_asked(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE theirs (a)")
+        connection.commit()
+    async with Database(f"sqlite:///{file}", durability="normal") as db:
+        agent = Checkpointer(db)
+        await fill(agent, threads=10)
+        await agent.prune(keep_last=1)
+
+        kept = await space.reclaim(db)
+        (advice,) = kept.advice
+        assert advice.commands == ("memalchemy vacuum --full",)
+        assert "was not made for shrinking by steps" in advice.reason
+        given = await space.reclaim(db, full=True)
+        assert given.advice == ()
+        assert given.after is not None
+        assert kept.after is not None
+        assert given.after < kept.after / 2
+        # From now on it shrinks by steps.
+        await fill(agent, threads=10)
+        await agent.vacuum(0)
+        assert (await space.reclaim(db)).advice == ()
+        assert db.file_bytes == length(file) < given.after
+
+
+async def test_a_reader_that_stays_keeps_the_log_and_is_named(file: Path) -> None:
+    async with Database(f"sqlite:///{file}", durability="normal") as db:
+        agent = Checkpointer(db)
+        await fill(agent, threads=2)
+        with closing(sqlite3.connect(file, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM deltas").fetchall()
+            await agent.save({}, "t")
+            (advice,) = (await space.reclaim(db)).advice
+            assert "the file is in use" in advice.reason
+        assert (await space.reclaim(db)).advice == ()
+
+
+async def test_memory_has_nothing_to_give_back() -> None:
+    async with Database("sqlite://") as db:
+        done = await space.reclaim(db)
+
+    assert (done.before, done.after) == (None, None)
+    assert len(done.advice) == 1
+
+
+async def test_an_owner_of_tables_vacuums_them(own: Database) -> None:
+    if own.dialect.single_writer:
+        return  # a file: above
+    agent = Checkpointer(own)
+    await fill(agent, threads=30)
+    before = sum(piece.bytes for piece in (await space.measure(own)).pieces)
+    await agent.prune(keep_last=1)
+    told: list[Event] = []
+    unsubscribe = events.subscribe(told.append)
+    seen: list[Progress] = []
+
+    done = await space.reclaim(own, full=True, progress=seen.append)
+
+    unsubscribe()
+    after = sum(piece.bytes for piece in (await space.measure(own)).pieces)
+    assert (seen[-1].done, seen[-1].total) == (5, 5)
+    assert done.before is not None
+    assert done.after is not None
+    assert after < before / 2
+    assert done.after < done.before / 2
+    assert done.advice == ()
+    (event,) = (one for one in told if one.name == "database.reclaim")
+    assert event.details == {"before": done.before, "after": done.after}
+
+
+async def test_a_table_that_stays_long_is_named_with_its_command(own: Database) -> None:
+    if own.dialect.single_writer:
+        return
+    agent = Checkpointer(own)
+    await fill(agent, threads=30)
+    await agent.prune(keep_last=1)
+    # The last rows of the file stay, so a plain vacuum cannot cut it off.
+    await agent.save(big(1), "last")
+    async with asyncio.timeout(20):
+        # The server counts what died a moment after it died.
+        while not any(r.dead for r in await _seen(own) if r.name == "deltas"):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+    done = await space.reclaim(own)
+
+    named = {one.table: one for one in done.advice}
+    assert named["deltas"].commands == ("VACUUM (FULL, ANALYZE) deltas;",)
+    assert "dead rows of deltas made room" in named["deltas"].reason
+
+
+async def _seen(db: Database) -> Any:
+    from memalchemy.space import reclaiming
+
+    query = reclaiming.read_tables(db.dialect)
+    return await db.read(lambda: reclaiming._bound(query, {"p_schema": None}))
+
+
+@pytest.fixture
+def moved(postgres: Postgres) -> Iterator[str]:
+    name = postgres.create_database()
+    yield postgres.url(name)
+    postgres.drop_database(name)
+
+
+async def test_tables_in_a_schema_of_their_own_are_found_there(
+    moved: str, postgres: Postgres
+) -> None:
+    postgres.execute('CREATE SCHEMA "Mem ory"', moved.split("?")[0].rsplit("/", 1)[1])
+    async with Database(moved, schema="Mem ory", migrate="off") as db:
+        await db.migrate()
+        await fill(Checkpointer(db), threads=2)
+        found = await space.measure(db)
+        done = await space.reclaim(db)
+    assert {"deltas", "ix_deltas_search_text"} <= {piece.name for piece in found.pieces}
+    assert done.before
+    assert all("Mem ory" in line for one in done.advice for line in one.commands)
+
+
+async def test_through_a_pooler_the_commands_are_named(
+    bouncer: Postgres, postgres: Postgres
+) -> None:
+    name = postgres.create_database()
+    try:
+        async with Database(postgres.url(name), migrate="off") as owner:
+            await owner.migrate()
+        async with Database(bouncer.url(name), pgbouncer=True) as db:
+            done = await space.reclaim(db)
+        assert {one.table for one in done.advice} >= {"deltas", "threads"}
+        assert all("PgBouncer" in one.reason for one in done.advice)
+    finally:
+        postgres.drop_database(name)

@@ -303,3 +303,15 @@ async def test_a_glob_may_start_with_any_character(checkpointer: Checkpointer, s
     await checkpointer.save({}, "zzz")
 
     assert await checkpointer.list_threads(pattern=start + "a*") == [start + "a"]
+
+
+async def test_a_checkpoint_that_is_replaced_is_found_by_the_metadata_that_it_kept(
+    checkpointer: Checkpointer,
+) -> None:
+    await checkpointer.save({"n": 1}, "thread", "one", {"seed": 1, "mood": "calm"})
+    await checkpointer.save({"n": 2}, "thread", "one", {"seed": 1, "mood": "wild"})
+
+    assert [hit["checkpoint_id"] for hit in await checkpointer.query_by_metadata("seed", 1)] == [
+        "one"
+    ]
+    assert await checkpointer.query_by_metadata("mood", "calm") == []

@@ -222,6 +222,7 @@ async def test_sqlites_own_check_and_rows_without_a_thread_are_findings(tmp_path
         await agent.save({"n": 1}, "there", "one", {"a": 1})
     damage_file(
         path,
+        "DROP TRIGGER threads_delete",
         "DELETE FROM threads WHERE thread_id = 'gone'",
         "PRAGMA writable_schema = ON",
         "UPDATE sqlite_master SET sql = replace(sql, 'depth INTEGER NOT NULL', "
@@ -265,8 +266,7 @@ async def test_metadata_that_is_no_json_is_a_finding(tmp_path: Path) -> None:
         await Checkpointer(db).save({"n": 1}, "there", "one")
     damage_file(
         path,
-        "DROP TRIGGER checkpoints_meta_update_new",
-        "DROP TRIGGER checkpoints_meta_update_old",
+        "DROP TRIGGER checkpoints_meta_update",
         "UPDATE checkpoints SET meta = '{\"a\": '",
         "UPDATE threads SET meta = 'x'",
     )

@@ -122,7 +122,7 @@ def test_postgresql_is_exactly_what_was_reviewed(postgresql: psycopg.Connection)
 TRIGGERS = ["threads_delete"] + [
     f"{table}_{event}"
     for table in ("deltas_search", "checkpoints_meta")
-    for event in ("insert", "delete", "update_old", "update_new")
+    for event in ("insert", "delete", "update")
 ]
 
 

@@ -4,6 +4,28 @@ BEGIN;
 
 DROP TRIGGER threads_delete;
 
+DROP TRIGGER deltas_search_update;
+
+CREATE TRIGGER deltas_search_update_old AFTER UPDATE OF search_text ON deltas WHEN old.search_text IS NOT NULL BEGIN INSERT INTO deltas_search(deltas_search, rowid, search_text) SELECT 'delete', old.rowid, old.search_text WHERE old.search_text IS NOT NULL; END;
+
+CREATE TRIGGER deltas_search_update_new AFTER UPDATE OF search_text ON deltas WHEN new.search_text IS NOT NULL BEGIN INSERT INTO deltas_search(rowid, search_text) SELECT new.rowid, new.search_text WHERE new.search_text IS NOT NULL; END;
+
+DROP TRIGGER checkpoints_meta_update;
+
+CREATE TRIGGER checkpoints_meta_update_old AFTER UPDATE OF meta ON checkpoints WHEN old.meta <> '{}' BEGIN INSERT INTO checkpoints_meta(checkpoints_meta, rowid, terms) SELECT 'delete', old.rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+      ELSE type END)), ' ')
+  FROM json_each(old.meta)) WHERE old.meta <> '{}'; END;
+
+CREATE TRIGGER checkpoints_meta_update_new AFTER UPDATE OF meta ON checkpoints WHEN new.meta <> '{}' BEGIN INSERT INTO checkpoints_meta(rowid, terms) SELECT new.rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+      ELSE type END)), ' ')
+  FROM json_each(new.meta)) WHERE new.meta <> '{}'; END;
+
 UPDATE memalchemy_version SET version_num='0001' WHERE memalchemy_version.version_num = '0002';
 
 -- Running downgrade 0001 -> 

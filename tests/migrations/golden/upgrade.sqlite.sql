@@ -167,6 +167,37 @@ DELETE FROM deltas WHERE NOT EXISTS (SELECT 1 FROM threads WHERE threads.tenant 
 
 CREATE TRIGGER threads_delete AFTER DELETE ON threads BEGIN DELETE FROM checkpoints WHERE tenant = old.tenant AND thread_id = old.thread_id AND namespace = old.namespace; DELETE FROM deltas WHERE tenant = old.tenant AND thread_id = old.thread_id AND namespace = old.namespace; END;
 
+DROP TRIGGER deltas_search_update_old;
+
+DROP TRIGGER deltas_search_update_new;
+
+CREATE TRIGGER deltas_search_update AFTER UPDATE OF search_text ON deltas BEGIN INSERT INTO deltas_search(deltas_search, rowid, search_text) SELECT 'delete', old.rowid, old.search_text WHERE old.search_text IS NOT NULL; INSERT INTO deltas_search(rowid, search_text) SELECT new.rowid, new.search_text WHERE new.search_text IS NOT NULL; END;
+
+DROP TRIGGER checkpoints_meta_update_old;
+
+DROP TRIGGER checkpoints_meta_update_new;
+
+CREATE TRIGGER checkpoints_meta_update AFTER UPDATE OF meta ON checkpoints BEGIN INSERT INTO checkpoints_meta(checkpoints_meta, rowid, terms) SELECT 'delete', old.rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+      ELSE type END)), ' ')
+  FROM json_each(old.meta)) WHERE old.meta <> '{}'; INSERT INTO checkpoints_meta(rowid, terms) SELECT new.rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+      ELSE type END)), ' ')
+  FROM json_each(new.meta)) WHERE new.meta <> '{}'; END;
+
+INSERT INTO checkpoints_meta(checkpoints_meta) VALUES ('delete-all');
+
+INSERT INTO checkpoints_meta(rowid, terms) SELECT rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+      ELSE type END)), ' ')
+  FROM json_each(checkpoints.meta)) FROM checkpoints WHERE meta <> '{}';
+
 UPDATE memalchemy_version SET version_num='0002' WHERE memalchemy_version.version_num = '0001';
 
 DELETE FROM store_items WHERE tenant = '~' AND namespace = '/~memalchemy/' AND key = 'schema';

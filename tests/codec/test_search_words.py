@@ -358,20 +358,19 @@ def test_the_work_for_a_step_does_not_grow_with_the_history() -> None:
     after = {"messages": [*history, {"role": "user", "content": "goodbye"}]}
     parent, new = encode_state(before), encode_state(after)
     calls = 0
-    real = text.orjson.dumps
+    real = text.ormsgpack.packb
 
     class Counting:
-        JSONDecodeError = text.orjson.JSONDecodeError
-        loads = staticmethod(text.orjson.loads)
+        unpackb = staticmethod(text.ormsgpack.unpackb)
 
         @staticmethod
-        def dumps(value: Any) -> bytes:
+        def packb(value: Any) -> bytes:
             nonlocal calls
             calls += 1
             return real(value)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "orjson", Counting)
+        patch.setattr(text, "ormsgpack", Counting)
         assert list(added_strings(after, new, parent)) == ["user", "goodbye"]
     assert calls < 10
 

@@ -8,6 +8,7 @@ import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import ormsgpack
@@ -183,9 +184,7 @@ def test_a_chain_of_deltas_ends_in_the_last_state(
         {"a": filling + value, "b": b"kept" * 40} for pair in steps for value in pair
     ]
     states[-1]["new"] = b""
-    payloads = [
-        encode_delta(old, new, level) for old, new in zip(states, states[1:], strict=False)
-    ]
+    payloads = [encode_delta(old, new, level) for old, new in pairwise(states)]
     rebuilt = apply_deltas(states[0], payloads)
     assert in_order(rebuilt) == in_order(states[-1])
     assert all(type(value) is bytes for value in rebuilt.values())
@@ -265,9 +264,7 @@ def test_an_entry_more_costs_the_entry_wherever_its_dict_is(nest: str, size: int
 @pytest.mark.parametrize("nest", NESTS)
 @pytest.mark.parametrize("size", WIDTHS)
 @pytest.mark.parametrize("binary", [False, True])
-def test_a_text_that_grows_costs_its_end_wherever_it_is(
-    nest: str, size: int, binary: bool
-) -> None:
+def test_a_text_that_grows_costs_its_end_wherever_it_is(nest: str, size: int, binary: bool) -> None:
     wrap, long = NESTS[nest], noise(size + 101)
     before: Any = long[:size]
     after: Any = long[: size + 100]
@@ -511,9 +508,7 @@ def test_a_snapshot_never_inflates_beyond_the_limit(bomb: bytes) -> None:
 
 @pytest.mark.parametrize("bomb", bombs(), ids=PACKINGS)
 @pytest.mark.parametrize("recipe", [[0, 0, 1000], [0, 1, 0, 0, 1000], [0, 0, 0], []])
-def test_a_delta_never_inflates_beyond_what_its_recipe_says(
-    bomb: bytes, recipe: list[int]
-) -> None:
+def test_a_delta_never_inflates_beyond_what_its_recipe_says(bomb: bytes, recipe: list[int]) -> None:
     with at_most(4), pytest.raises(Corrupt):
         apply_delta({"a": b""}, delta(recipe, bomb))
 

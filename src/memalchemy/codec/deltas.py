@@ -39,7 +39,9 @@ _PLAIN = 8  # an addition up to here, such as a length for another, is compresse
 _SMALL = 40  # below this a zstd frame is never smaller than what it packs
 
 _SHORT = 64  # a short value is not worth an edit
-_ALIKE = 32  # so many equal bytes after a difference, and the difference was a small one
+_LOOK = 32  # so many equal bytes after a difference, and the difference was a small one
+# So few may lie between two differences; of fewer, the step over eight bytes takes in both.
+_ALIKE = 6
 _ALIKE_TO_THE_END = 3  # or fewer, if nothing is left then
 # How a length in MessagePack changes, as bytes before and after: in place, or to another width.
 _STEPS: list[tuple[int, int]] = [
@@ -119,7 +121,7 @@ def encode_delta(base: Parts, new: Parts, level: int) -> bytes:
 
 
 def apply_deltas(base: Parts, payloads: Iterable[bytes], limit: int = MAX_STATE_BYTES) -> Parts:
-    """The inverse of `encode_delta`, for a chain of payloads; a value that none changes is *base*'s.
+    """The inverse of `encode_delta`, for a chain; a value that no payload changes is *base*'s own.
 
     Raises:
         Corrupt: a payload is none, or not of its base, or builds more than *limit* bytes.
@@ -268,13 +270,22 @@ def edits(old: bytes, new: bytes) -> list[Edit]:
 
 
 def _small_step(old: bytes, a: int, new: bytes, b: int) -> tuple[int, int] | None:
+    """The step after which most is the same again, up to `_LOOK` bytes."""
+    best, longest = None, 0
     for drop, add in _STEPS:
-        size = min(_ALIKE, len(old) - a - drop, len(new) - b - add)
-        if size < _ALIKE_TO_THE_END:
+        left = old[a + drop : a + drop + _LOOK]
+        right = new[b + add : b + add + _LOOK]
+        if left[:_ALIKE] != right[:_ALIKE]:
+            size = min(len(left), len(right))
+            if not _ALIKE_TO_THE_END <= size < _ALIKE or left[:size] != right[:size]:
+                continue
+        elif len(left) < _ALIKE_TO_THE_END:
             continue
-        if old[a + drop : a + drop + size] == new[b + add : b + add + size]:
+        if (alike := common_prefix(left, 0, right, 0)) == _LOOK:
             return drop, add
-    return None
+        if alike > longest:
+            best, longest = (drop, add), alike
+    return best
 
 
 def common_prefix(old: bytes, a: int, new: bytes, b: int) -> int:

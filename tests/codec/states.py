@@ -94,6 +94,27 @@ parts = st.dictionaries(
 )
 
 
+_blocks = st.one_of(
+    st.binary(max_size=6),
+    st.sampled_from([b"\x00", b"\xdc\x00\x10", b"\x9f", b"ab" * 20, b"x" * 40, bytes(range(64))]),
+)
+
+
+@st.composite
+def _byte_pairs(draw: st.DrawFn) -> tuple[bytes, bytes]:
+    old = draw(st.lists(_blocks, max_size=12))
+    new = list(old)
+    for _ in range(draw(st.integers(0, 6))):
+        at = draw(st.integers(0, len(new)))
+        until = draw(st.integers(at, min(len(new), at + 2)))
+        new[at:until] = draw(st.lists(_blocks, max_size=2))
+    return b"".join(old), b"".join(new)
+
+
+byte_pairs = st.one_of(_byte_pairs(), st.tuples(st.binary(max_size=80), st.binary(max_size=80)))
+"""Byte strings that have much in common, at places that mislead: repeated runs, moved blocks."""
+
+
 def spelled(value: Any) -> Any:
     """*value* spelt out so that two spellings are equal only if types, order and bits are.
 

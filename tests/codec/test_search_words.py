@@ -339,6 +339,36 @@ def test_words_beside_a_lone_surrogate_are_found() -> None:
     assert {"hello", "world"} <= set(added({}, {"said": "hello \ud83d world"}))
 
 
+@pytest.mark.parametrize("wrap", [lambda text: text, lambda text: [LONG, {"k": text}, LONG]])
+def test_an_edited_text_with_a_lone_surrogate_adds_its_words(wrap: Any) -> None:
+    before, after = wrap("hello \ud83d world"), wrap("hello \ud83d wide world")
+    words = added({"said": before}, {"said": after})
+    assert "wide" in words
+    assert "lorem" not in words
+
+
+@pytest.mark.parametrize("size", [0, 1, 14, 15, 16, 30, 31, 32, 254, 255, 256, 65_535])
+def test_the_words_of_a_step_do_not_depend_on_how_wide_lengths_are(size: int) -> None:
+    filling = ["old"] * size
+    nests = [
+        (filling, [*filling, "fresh"]),
+        ([[LONG], filling, LONG], [[LONG], [*filling, "fresh"], LONG]),
+        ({"step": 1, "in": [{"log": filling}]}, {"step": 2, "in": [{"log": [*filling, "fresh"]}]}),
+        (dict.fromkeys(map(str, range(size)), 1), dict.fromkeys(map(str, range(size)), 1) | WORD),
+        ((filling, 2**70), ([*filling, "fresh"], 2**70)),
+        ("x " * size, "x " * size + "fresh"),
+        ([LONG, "x" * size], [LONG, "x" * size + " fresh"]),
+    ]
+    for before, after in nests:
+        words = added({"v": before}, {"v": after})
+        assert words.count("fresh") == 1
+        assert words.count("old") <= 2, "what was there is not read again"
+        assert "lorem" not in words
+
+
+WORD = {"word": "fresh"}
+
+
 def test_bytes_are_not_words() -> None:
     assert added({}, {"image": bytes(range(256)), "said": ("ok",)}) == ["ok"]
 
@@ -358,20 +388,19 @@ def test_the_work_for_a_step_does_not_grow_with_the_history() -> None:
     after = {"messages": [*history, {"role": "user", "content": "goodbye"}]}
     parent, new = encode_state(before), encode_state(after)
     calls = 0
-    real = text.orjson.dumps
+    real = text.ormsgpack.packb
 
     class Counting:
-        JSONDecodeError = text.orjson.JSONDecodeError
-        loads = staticmethod(text.orjson.loads)
+        unpackb = staticmethod(text.ormsgpack.unpackb)
 
         @staticmethod
-        def dumps(value: Any) -> bytes:
+        def packb(value: Any) -> bytes:
             nonlocal calls
             calls += 1
             return real(value)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "orjson", Counting)
+        patch.setattr(text, "ormsgpack", Counting)
         assert list(added_strings(after, new, parent)) == ["user", "goodbye"]
     assert calls < 10
 

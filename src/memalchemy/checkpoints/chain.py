@@ -122,9 +122,10 @@ def encode(parts: Parts, tip: Tip | None, *, level: int, max_depth: int) -> Draf
     raw_size = state_size(parts)
     if tip is not None and tip.codec == CODEC and tip.depth < max_depth:
         wanted = (tip.depth + 1) & tip.depth
-        index = next(i for i, link in enumerate(tip.links) if link.depth == wanted)
-        base = tip.parts_at(index)
-        if raw_size * 2 >= state_size(base):
+        # No checksum covers the depth of a stored row: without the base there is a snapshot.
+        index = next((i for i, link in enumerate(tip.links) if link.depth == wanted), None)
+        base = None if index is None else tip.parts_at(index)
+        if index is not None and base is not None and raw_size * 2 >= state_size(base):
             payload = deltas.encode_delta(base, parts, level)
             read = len(payload) + sum(len(link.payload) for link in tip.links[1 : index + 1])
             if read <= len(tip.links[0].payload) or tip.depth == 0:

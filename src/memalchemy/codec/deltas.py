@@ -39,7 +39,9 @@ _PLAIN = 8  # an addition up to here, such as a length for another, is compresse
 _SMALL = 40  # below this a zstd frame is never smaller than what it packs
 
 _SHORT = 64  # a short value is not worth an edit
-_ALIKE = 32  # so many equal bytes after a difference, and the difference was a small one
+_LOOK = 32  # so many equal bytes after a difference, and the difference was a small one
+# So few may lie between two differences; of fewer, the step over eight bytes takes in both.
+_ALIKE = 6
 _ALIKE_TO_THE_END = 3  # or fewer, if nothing is left then
 # How a length in MessagePack changes, as bytes before and after: in place, or to another width.
 _STEPS: list[tuple[int, int]] = [
@@ -91,9 +93,10 @@ def encode_delta(base: Parts, new: Parts, level: int) -> bytes:
     added: list[bytes] = []
     dictionary: list[bytes] = []
     for place, (key, value) in enumerate(new.items()):
-        old = base.get(key, b"")
+        old = base.get(key)
         if old is value or old == value:
             continue
+        old = old or b""
         if len(old) < _SHORT and len(value) < _SHORT:
             recipe += (place, 0, len(value))
             added.append(value)
@@ -118,8 +121,13 @@ def encode_delta(base: Parts, new: Parts, level: int) -> bytes:
 
 
 def apply_deltas(base: Parts, payloads: Iterable[bytes], limit: int = MAX_STATE_BYTES) -> Parts:
-    """The inverse of `encode_delta`, for a chain of payloads."""
-    state = {key: _in_pieces(value) for key, value in base.items()}
+    """The inverse of `encode_delta`, for a chain; a value that no payload changes is *base*'s own.
+
+    Raises:
+        Corrupt: a payload is none, or not of its base, or builds more than *limit* bytes.
+    """
+    given = {key: _in_pieces(value) for key, value in base.items()}
+    state = given
     try:
         for payload in payloads:
             state = _applied(state, payload, limit)
@@ -128,7 +136,7 @@ def apply_deltas(base: Parts, payloads: Iterable[bytes], limit: int = MAX_STATE_
     if sum(sum(map(len, value)) for value in state.values()) > limit:
         raise Corrupt(f"a stored delta would rebuild more than {limit:,} bytes")
     return {
-        key: value[0] if type(value[0]) is bytes and len(value) == 1 else b"".join(value)
+        key: base[key] if given.get(key) is value else b"".join(value)
         for key, value in state.items()
     }
 
@@ -146,11 +154,20 @@ def _applied(base: dict[str, Pieces], payload: bytes, limit: int) -> dict[str, P
     keys = list(base)
     if given is not None:
         keys = [keys[k] if type(k) is int else _key(k) for k in given]
+        if len({*keys}) != len(keys):
+            raise Corrupt("a stored delta names a key twice")
+    if recipe and (not {int}.issuperset(map(type, recipe)) or min(recipe) < 0):
+        raise Corrupt("a stored delta holds something else than sizes")
     dictionary: Pieces = []
     edited: list[tuple[str, Pieces, list[int] | None]] = []
     wanted = i = 0
+    place = -1
     while i < len(recipe):
-        key, count, i = keys[recipe[i]], recipe[i + 1], i + 2
+        # Each value once and few edits for it: the dictionary cannot grow far beyond the state.
+        if recipe[i] <= place or recipe[i + 1] > MAX_EDITS:
+            raise Corrupt("a stored delta has too many edits, or not in their order")
+        place, count, i = recipe[i], recipe[i + 1], i + 2
+        key = keys[place]
         old = base.get(key, _NOTHING)
         if count == 0:
             dictionary += old
@@ -162,6 +179,8 @@ def _applied(base: dict[str, Pieces], payload: bytes, limit: int) -> dict[str, P
         edited.append((key, old, numbers))
         i += 3 * count
         wanted += _contexts(old, numbers, dictionary)
+    if i > len(recipe):
+        raise Corrupt("a stored delta breaks off")
     if wanted > limit:
         raise Corrupt("a stored delta claims more than the largest state")
     body = unpack(packed, wanted, b"".join(dictionary))
@@ -251,13 +270,22 @@ def edits(old: bytes, new: bytes) -> list[Edit]:
 
 
 def _small_step(old: bytes, a: int, new: bytes, b: int) -> tuple[int, int] | None:
+    """The step after which most is the same again, up to `_LOOK` bytes."""
+    best, longest = None, 0
     for drop, add in _STEPS:
-        size = min(_ALIKE, len(old) - a - drop, len(new) - b - add)
-        if size < _ALIKE_TO_THE_END:
+        left = old[a + drop : a + drop + _LOOK]
+        right = new[b + add : b + add + _LOOK]
+        if left[:_ALIKE] != right[:_ALIKE]:
+            size = min(len(left), len(right))
+            if not _ALIKE_TO_THE_END <= size < _ALIKE or left[:size] != right[:size]:
+                continue
+        elif len(left) < _ALIKE_TO_THE_END:
             continue
-        if old[a + drop : a + drop + size] == new[b + add : b + add + size]:
+        if (alike := common_prefix(left, 0, right, 0)) == _LOOK:
             return drop, add
-    return None
+        if alike > longest:
+            best, longest = (drop, add), alike
+    return best
 
 
 def common_prefix(old: bytes, a: int, new: bytes, b: int) -> int:
@@ -355,9 +383,11 @@ def unpack(packed: bytes, limit: int, dictionary: bytes = b"") -> bytes:
     try:
         if packing == _DEFLATE:
             inflate = zlib.decompressobj(-15, zdict=dictionary)
-            found = inflate.decompress(body, max(limit, 1))
-            if inflate.unconsumed_tail or not inflate.eof:
+            found = inflate.decompress(body, limit + 1)  # 0 would be no bound at all
+            if len(found) > limit:
                 raise Corrupt(f"a stored payload would inflate beyond {limit:,} bytes")
+            if not inflate.eof:
+                raise Corrupt("a stored payload ends too early")
             return found
         if packing != _ZSTD:
             raise Corrupt("a stored payload has an unknown packing")

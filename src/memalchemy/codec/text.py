@@ -201,6 +201,9 @@ def _descend(
     if any(low <= start and end <= high for low, high in ranges):
         yield value
         return
+    if type(value) is dict and value.keys() == {"~x"}:
+        yield value  # a text with lone surrogates, stored as bytes
+        return
     body = start + _header(encoded[start])
     inside = [r for r in ranges if r[1] > body or r[0] > body]
     if type(value) is str:

@@ -4,7 +4,7 @@ A state is stored key by key. Each value is MessagePack, byte for byte the same 
 any process, so that the delta coder can compare it with its base.
 
 Most values take the fast path: ormsgpack writes them in C and refuses whatever would come back as
-another type, with one exception that is looked for (`_holds_mutable_bytes`). Anything else takes
+another type, with exceptions that are looked for (`_holds_other_bytes`). Anything else takes
 the tagged form, marked by a leading byte that MessagePack never uses, in which a value of another
 type is an object with one key such as ``~t``.
 """
@@ -46,7 +46,9 @@ _OPTIONS = (
     | ormsgpack.OPT_PASSTHROUGH_TUPLE
     | ormsgpack.OPT_PASSTHROUGH_UUID
 )
-_BINARY = b"\xc4", b"\xc5", b"\xc6"
+_BINARY = [bytes([mark]) for mark in (*range(0xC4, 0xCA), *range(0xD4, 0xD9))]
+"""How bytes and extensions begin. So do letters from U+0100 to U+027F and U+0500 to U+063F."""
+_OTHER_BYTES = {bytearray, memoryview, ormsgpack.Ext}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _I64_MIN, _U64_MAX = -(2**63), 2**64 - 1
 
@@ -92,7 +94,7 @@ def encode_plain(state: Mapping[str, Any]) -> tuple[Parts, list[str]]:
             encoded = ormsgpack.packb(value, option=_OPTIONS)
         except TypeError:
             encoded = b""
-        if encoded and not _holds_mutable_bytes(value, encoded):
+        if encoded and not _holds_other_bytes(value, encoded):
             parts[key] = encoded
         else:
             parts[key] = b""
@@ -147,13 +149,13 @@ def decode_value(encoded: bytes) -> Any:
         raise Corrupt(f"a stored value cannot be decoded ({type(error).__name__})") from error
 
 
-def _holds_mutable_bytes(value: Any, encoded: bytes) -> bool:
-    """Whether there is a bytearray or memoryview in *value*: they are written as bytes are."""
+def _holds_other_bytes(value: Any, encoded: bytes) -> bool:
+    """Whether *value* holds what ormsgpack writes and does not read back as it was."""
     if not any(mark in encoded for mark in _BINARY):
         return False
     level: list[Any] = [value]
     while level:
-        if not {bytearray, memoryview}.isdisjoint(map(type, level)):
+        if not _OTHER_BYTES.isdisjoint(map(type, level)):
             return True
         level = gc.get_referents(*level)
     return False

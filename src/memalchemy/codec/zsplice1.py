@@ -105,7 +105,10 @@ def _spliced(base: Parts, recipe: _Reader) -> Parts:
         if key in base
     )
     dictionary = b"".join(context)
-    middles = _Reader(unpack(recipe.rest(), sum(s[3] for s in splices), dictionary))
+    wanted = sum(size for *_, size in splices)
+    if wanted > MAX_STATE_BYTES:
+        raise Corrupt("a stored delta claims more than the largest state")
+    middles = _Reader(unpack(recipe.rest(), wanted, dictionary))
     changed: Parts = {}
     for key, prefix, suffix, size in splices:
         old = base.get(key, b"")

@@ -482,6 +482,14 @@ AND (threads.expires_at IS NULL
 AND threads.epoch = :p_epoch
 AND (EXISTS (
     SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.seq = :p_base_seq
+    AND deltas.checksum = :p_base_checksum))
+AND (EXISTS (
+    SELECT 1
     FROM checkpoints
     WHERE checkpoints.tenant = threads.tenant
     AND checkpoints.thread_id = threads.thread_id
@@ -501,6 +509,14 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
 AND threads.epoch = :p_epoch
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.seq = :p_base_seq
+    AND deltas.checksum = :p_base_checksum))
 RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
 INTO :ret_0, :ret_1, :ret_2, :ret_3
 
@@ -516,6 +532,14 @@ AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
 AND threads.head_id = :p_expected
 AND threads.epoch = :p_epoch
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.seq = :p_base_seq
+    AND deltas.checksum = :p_base_checksum))
 AND (EXISTS (
     SELECT 1
     FROM checkpoints
@@ -538,6 +562,14 @@ AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
 AND threads.head_id = :p_expected
 AND threads.epoch = :p_epoch
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.seq = :p_base_seq
+    AND deltas.checksum = :p_base_checksum))
 RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
 INTO :ret_0, :ret_1, :ret_2, :ret_3
 
@@ -553,6 +585,14 @@ AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
 AND threads.head_id IS NULL
 AND threads.epoch = :p_epoch
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.seq = :p_base_seq
+    AND deltas.checksum = :p_base_checksum))
 AND (EXISTS (
     SELECT 1
     FROM checkpoints
@@ -575,6 +615,14 @@ AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
 AND threads.head_id IS NULL
 AND threads.epoch = :p_epoch
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.seq = :p_base_seq
+    AND deltas.checksum = :p_base_checksum))
 RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
 INTO :ret_0, :ret_1, :ret_2, :ret_3
 

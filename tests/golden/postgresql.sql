@@ -487,11 +487,19 @@ AND (threads.expires_at IS NULL
 AND threads.epoch = $9::BIGINT
 AND (EXISTS (
     SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.seq = $10::BIGINT
+    AND deltas.checksum = $11::BIGINT))
+AND (EXISTS (
+    SELECT 1
     FROM checkpoints
     WHERE checkpoints.tenant = threads.tenant
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
-    AND checkpoints.checkpoint_id = $10::VARCHAR))
+    AND checkpoints.checkpoint_id = $12::VARCHAR))
 RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
 
 -- log.appending.advance(based=True, expected=any, parent=False)
@@ -506,6 +514,14 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 AND threads.epoch = $9::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.seq = $10::BIGINT
+    AND deltas.checksum = $11::BIGINT))
 RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
 
 -- log.appending.advance(based=True, expected=head, parent=True)
@@ -523,11 +539,19 @@ AND threads.head_id = $9::VARCHAR
 AND threads.epoch = $10::BIGINT
 AND (EXISTS (
     SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.seq = $11::BIGINT
+    AND deltas.checksum = $12::BIGINT))
+AND (EXISTS (
+    SELECT 1
     FROM checkpoints
     WHERE checkpoints.tenant = threads.tenant
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
-    AND checkpoints.checkpoint_id = $11::VARCHAR))
+    AND checkpoints.checkpoint_id = $13::VARCHAR))
 RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
 
 -- log.appending.advance(based=True, expected=head, parent=False)
@@ -543,6 +567,14 @@ AND (threads.expires_at IS NULL
   OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 AND threads.head_id = $9::VARCHAR
 AND threads.epoch = $10::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.seq = $11::BIGINT
+    AND deltas.checksum = $12::BIGINT))
 RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
 
 -- log.appending.advance(based=True, expected=none, parent=True)
@@ -560,11 +592,19 @@ AND threads.head_id IS NULL
 AND threads.epoch = $9::BIGINT
 AND (EXISTS (
     SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.seq = $10::BIGINT
+    AND deltas.checksum = $11::BIGINT))
+AND (EXISTS (
+    SELECT 1
     FROM checkpoints
     WHERE checkpoints.tenant = threads.tenant
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
-    AND checkpoints.checkpoint_id = $10::VARCHAR))
+    AND checkpoints.checkpoint_id = $12::VARCHAR))
 RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
 
 -- log.appending.advance(based=True, expected=none, parent=False)
@@ -580,6 +620,14 @@ AND (threads.expires_at IS NULL
   OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 AND threads.head_id IS NULL
 AND threads.epoch = $9::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.seq = $10::BIGINT
+    AND deltas.checksum = $11::BIGINT))
 RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
 
 -- log.appending.advance(based=False, expected=any, parent=True)
@@ -1401,215 +1449,12 @@ WITH head AS (UPDATE threads
   AND threads.epoch = $25::BIGINT
   AND (EXISTS (
       SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.tenant = threads.tenant
-      AND checkpoints.thread_id = threads.thread_id
-      AND checkpoints.namespace = threads.namespace
-      AND checkpoints.checkpoint_id = $26::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
-    $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($26::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($26::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT, stored_size = $29::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $30::TIMESTAMP WITH TIME ZONE),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id != $22::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.tenant = $1::VARCHAR
-    AND newest.thread_id = $2::VARCHAR
-    AND newest.namespace = $3::VARCHAR
-    AND newest.checkpoint_id != $22::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $31::INTEGER
-    OFFSET $32)
-  AND checkpoints.seq % $33::BIGINT != $34::BIGINT
-  AND checkpoints.created_at < $35::TIMESTAMP WITH TIME ZONE
-  AND (EXISTS (
-      SELECT head.seq
-      FROM head)))
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=based, expected=any, parent=True, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.epoch = $25::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.tenant = threads.tenant
-      AND checkpoints.thread_id = threads.thread_id
-      AND checkpoints.namespace = threads.namespace
-      AND checkpoints.checkpoint_id = $26::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
-    $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($26::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($26::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT, stored_size = $29::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $30::TIMESTAMP WITH TIME ZONE)
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=based, expected=any, parent=False, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.epoch = $25::BIGINT
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
-    $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($30::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($30::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT, stored_size = $28::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $29::TIMESTAMP WITH TIME ZONE),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id != $22::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.tenant = $1::VARCHAR
-    AND newest.thread_id = $2::VARCHAR
-    AND newest.namespace = $3::VARCHAR
-    AND newest.checkpoint_id != $22::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $31::INTEGER
-    OFFSET $32)
-  AND checkpoints.seq % $33::BIGINT != $34::BIGINT
-  AND checkpoints.created_at < $35::TIMESTAMP WITH TIME ZONE
-  AND (EXISTS (
-      SELECT head.seq
-      FROM head)))
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=based, expected=any, parent=False, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.epoch = $25::BIGINT
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
-    $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($30::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($30::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT, stored_size = $28::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $29::TIMESTAMP WITH TIME ZONE)
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=based, expected=head, parent=True, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id = $25::VARCHAR
-  AND threads.epoch = $26::BIGINT
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.seq = $7::BIGINT
+      AND deltas.checksum = $26::BIGINT))
   AND (EXISTS (
       SELECT 1
       FROM checkpoints
@@ -1664,7 +1509,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
--- log.appending.save(first=based, expected=head, parent=True, retain=False)
+-- log.appending.save(first=based, expected=any, parent=True, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
@@ -1675,8 +1520,15 @@ WITH head AS (UPDATE threads
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id = $25::VARCHAR
-  AND threads.epoch = $26::BIGINT
+  AND threads.epoch = $25::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.seq = $7::BIGINT
+      AND deltas.checksum = $26::BIGINT))
   AND (EXISTS (
       SELECT 1
       FROM checkpoints
@@ -1711,7 +1563,7 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
--- log.appending.save(first=based, expected=head, parent=False, retain=True)
+-- log.appending.save(first=based, expected=any, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
@@ -1722,8 +1574,15 @@ WITH head AS (UPDATE threads
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id = $25::VARCHAR
-  AND threads.epoch = $26::BIGINT
+  AND threads.epoch = $25::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.seq = $7::BIGINT
+      AND deltas.checksum = $26::BIGINT))
   RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
@@ -1771,7 +1630,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
--- log.appending.save(first=based, expected=head, parent=False, retain=False)
+-- log.appending.save(first=based, expected=any, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
@@ -1782,8 +1641,15 @@ WITH head AS (UPDATE threads
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id = $25::VARCHAR
-  AND threads.epoch = $26::BIGINT
+  AND threads.epoch = $25::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.seq = $7::BIGINT
+      AND deltas.checksum = $26::BIGINT))
   RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
@@ -1811,7 +1677,7 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
--- log.appending.save(first=based, expected=none, parent=True, retain=True)
+-- log.appending.save(first=based, expected=head, parent=True, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
     head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
@@ -1822,15 +1688,23 @@ WITH head AS (UPDATE threads
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  AND threads.epoch = $25::BIGINT
+  AND threads.head_id = $25::VARCHAR
+  AND threads.epoch = $26::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.seq = $7::BIGINT
+      AND deltas.checksum = $27::BIGINT))
   AND (EXISTS (
       SELECT 1
       FROM checkpoints
       WHERE checkpoints.tenant = threads.tenant
       AND checkpoints.thread_id = threads.thread_id
       AND checkpoints.namespace = threads.namespace
-      AND checkpoints.checkpoint_id = $26::VARCHAR))
+      AND checkpoints.checkpoint_id = $28::VARCHAR))
   RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
@@ -1846,15 +1720,15 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
-    $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($26::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    $22::VARCHAR AS checkpoint_id, $29::VARCHAR AS run_id, $30::JSONB AS meta,
+    $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($28::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($26::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT, stored_size = $29::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $30::TIMESTAMP WITH TIME ZONE),
+  DO UPDATE SET parent_id = coalesce($28::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $29::VARCHAR, meta = $30::JSONB, raw_size = $10::BIGINT, stored_size = $31::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $32::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -1868,10 +1742,256 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $31::INTEGER
-    OFFSET $32)
-  AND checkpoints.seq % $33::BIGINT != $34::BIGINT
-  AND checkpoints.created_at < $35::TIMESTAMP WITH TIME ZONE
+    LIMIT $33::INTEGER
+    OFFSET $34)
+  AND checkpoints.seq % $35::BIGINT != $36::BIGINT
+  AND checkpoints.created_at < $37::TIMESTAMP WITH TIME ZONE
+  AND (EXISTS (
+      SELECT head.seq
+      FROM head)))
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=based, expected=head, parent=True, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $25::VARCHAR
+  AND threads.epoch = $26::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.seq = $7::BIGINT
+      AND deltas.checksum = $27::BIGINT))
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.tenant = threads.tenant
+      AND checkpoints.thread_id = threads.thread_id
+      AND checkpoints.namespace = threads.namespace
+      AND checkpoints.checkpoint_id = $28::VARCHAR))
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $29::VARCHAR AS run_id, $30::JSONB AS meta,
+    $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($28::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($28::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $29::VARCHAR, meta = $30::JSONB, raw_size = $10::BIGINT, stored_size = $31::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $32::TIMESTAMP WITH TIME ZONE)
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=based, expected=head, parent=False, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $25::VARCHAR
+  AND threads.epoch = $26::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.seq = $7::BIGINT
+      AND deltas.checksum = $27::BIGINT))
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
+    $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($32::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($32::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT, stored_size = $30::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $31::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.checkpoint_id != $22::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.tenant = $1::VARCHAR
+    AND newest.thread_id = $2::VARCHAR
+    AND newest.namespace = $3::VARCHAR
+    AND newest.checkpoint_id != $22::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $33::INTEGER
+    OFFSET $34)
+  AND checkpoints.seq % $35::BIGINT != $36::BIGINT
+  AND checkpoints.created_at < $37::TIMESTAMP WITH TIME ZONE
+  AND (EXISTS (
+      SELECT head.seq
+      FROM head)))
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=based, expected=head, parent=False, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $25::VARCHAR
+  AND threads.epoch = $26::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.seq = $7::BIGINT
+      AND deltas.checksum = $27::BIGINT))
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
+    $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($32::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($32::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT, stored_size = $30::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $31::TIMESTAMP WITH TIME ZONE)
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=based, expected=none, parent=True, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND threads.epoch = $25::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.seq = $7::BIGINT
+      AND deltas.checksum = $26::BIGINT))
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.tenant = threads.tenant
+      AND checkpoints.thread_id = threads.thread_id
+      AND checkpoints.namespace = threads.namespace
+      AND checkpoints.checkpoint_id = $27::VARCHAR))
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
+    $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($27::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($27::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT, stored_size = $30::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $31::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.checkpoint_id != $22::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.tenant = $1::VARCHAR
+    AND newest.thread_id = $2::VARCHAR
+    AND newest.namespace = $3::VARCHAR
+    AND newest.checkpoint_id != $22::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $32::INTEGER
+    OFFSET $33)
+  AND checkpoints.seq % $34::BIGINT != $35::BIGINT
+  AND checkpoints.created_at < $36::TIMESTAMP WITH TIME ZONE
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -1893,11 +2013,67 @@ WITH head AS (UPDATE threads
   AND threads.epoch = $25::BIGINT
   AND (EXISTS (
       SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.seq = $7::BIGINT
+      AND deltas.checksum = $26::BIGINT))
+  AND (EXISTS (
+      SELECT 1
       FROM checkpoints
       WHERE checkpoints.tenant = threads.tenant
       AND checkpoints.thread_id = threads.thread_id
       AND checkpoints.namespace = threads.namespace
-      AND checkpoints.checkpoint_id = $26::VARCHAR))
+      AND checkpoints.checkpoint_id = $27::VARCHAR))
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
+    $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($27::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = coalesce($27::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT, stored_size = $30::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $31::TIMESTAMP WITH TIME ZONE)
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=based, expected=none, parent=False, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
+    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
+    expires_at=$24::TIMESTAMP WITH TIME ZONE
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND threads.epoch = $25::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.seq = $7::BIGINT
+      AND deltas.checksum = $26::BIGINT))
   RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
@@ -1916,52 +2092,12 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($26::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    coalesce($31::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($26::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+  DO UPDATE SET parent_id = coalesce($31::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
     run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT, stored_size = $29::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $30::TIMESTAMP WITH TIME ZONE)
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=based, expected=none, parent=False, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  AND threads.epoch = $25::BIGINT
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
-    $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($30::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($30::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT, stored_size = $28::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $29::TIMESTAMP WITH TIME ZONE),
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $30::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -1975,10 +2111,10 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $31::INTEGER
-    OFFSET $32)
-  AND checkpoints.seq % $33::BIGINT != $34::BIGINT
-  AND checkpoints.created_at < $35::TIMESTAMP WITH TIME ZONE
+    LIMIT $32::INTEGER
+    OFFSET $33)
+  AND checkpoints.seq % $34::BIGINT != $35::BIGINT
+  AND checkpoints.created_at < $36::TIMESTAMP WITH TIME ZONE
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -1998,6 +2134,14 @@ WITH head AS (UPDATE threads
     OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NULL
   AND threads.epoch = $25::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.seq = $7::BIGINT
+      AND deltas.checksum = $26::BIGINT))
   RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
@@ -2013,15 +2157,15 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
-    $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($30::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
+    $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
+    coalesce($31::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($30::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT, stored_size = $28::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $29::TIMESTAMP WITH TIME ZONE)
+  DO UPDATE SET parent_id = coalesce($31::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
+    run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT, stored_size = $29::BIGINT,
+    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $30::TIMESTAMP WITH TIME ZONE)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2306,6 +2450,174 @@ WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.thread_id = $2::VARCHAR
 AND checkpoints.namespace = $3::VARCHAR
 AND checkpoints.checkpoint_id = $4::VARCHAR
+
+-- log.grouped.save_many(first=based)
+WITH r_rows AS (
+  SELECT r_given.tenant AS tenant, r_given.thread_id AS thread_id, r_given.namespace AS namespace,
+    r_given.checkpoint_id AS checkpoint_id, r_given.parent_id AS parent_id, r_given.back AS back,
+    r_given.base_checksum AS base_checksum, r_given.kind AS kind, r_given.entry_key AS entry_key,
+    r_given.parent_seq AS parent_seq, r_given.base_seq AS base_seq, r_given.depth AS depth,
+    r_given.since_bytes AS since_bytes, r_given.raw_size AS raw_size, r_given.codec AS codec,
+    r_given.checksum AS checksum, r_given.label AS label, r_given.sort_key AS sort_key,
+    r_given.status AS status, r_given.search_text AS search_text, r_given.occurred_at AS occurred_at,
+    r_given.stored_at AS stored_at, r_given.payload AS payload, r_given.run_id AS run_id,
+    CAST(r_given.meta AS JSONB) AS meta, r_given.stored_size AS stored_size,
+    r_given.created_at AS created_at
+  FROM unnest($1::VARCHAR[], $2::VARCHAR[], $3::VARCHAR[], $4::VARCHAR[], $5::VARCHAR[],
+      $6::BIGINT[], $7::BIGINT[], $8::VARCHAR[], $9::VARCHAR[], $10::BIGINT[], $11::BIGINT[],
+      $12::INTEGER[], $13::BIGINT[], $14::BIGINT[], $15::VARCHAR[], $16::BIGINT[], $17::VARCHAR[],
+      $18::VARCHAR[], $19::SMALLINT[], $20::VARCHAR[], $21::TIMESTAMP WITH TIME ZONE[],
+      $22::TIMESTAMP WITH TIME ZONE[], $23::BYTEA[], $24::VARCHAR[], $25::VARCHAR[], $26::BIGINT[],
+      $27::TIMESTAMP WITH TIME ZONE[]) AS r_given(tenant, thread_id, namespace, checkpoint_id,
+      parent_id, back, base_checksum, kind, entry_key, parent_seq, base_seq, depth, since_bytes,
+      raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at, stored_at, payload,
+      run_id, meta, stored_size, created_at)),
+l_rows AS (
+  SELECT l_given.tenant AS tenant, l_given.thread_id AS thread_id, l_given.namespace AS namespace,
+    l_given.epoch AS epoch, l_given.saves AS saves, l_given.head_id AS head_id, l_given.now AS now,
+    l_given.expires_at AS expires_at, CAST(l_given.meta AS JSONB) AS meta
+  FROM unnest($28::VARCHAR[], $29::VARCHAR[], $30::VARCHAR[], $31::BIGINT[], $32::BIGINT[],
+      $33::VARCHAR[], $34::TIMESTAMP WITH TIME ZONE[], $35::TIMESTAMP WITH TIME ZONE[],
+      $36::VARCHAR[]) AS l_given(tenant, thread_id, namespace, epoch, saves, head_id, now, expires_at,
+      meta)),
+head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + l_rows.saves), version=(threads.version + l_rows.saves),
+    head_id=l_rows.head_id, previous_id=threads.head_id, updated_at=l_rows.now,
+    expires_at=l_rows.expires_at
+  FROM l_rows
+  WHERE threads.tenant = l_rows.tenant
+  AND threads.thread_id = l_rows.thread_id
+  AND threads.namespace = l_rows.namespace
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > l_rows.now)
+  AND threads.epoch = l_rows.epoch
+  AND (
+    SELECT count(*) AS count_1
+    FROM r_rows
+    JOIN deltas ON deltas.tenant = r_rows.tenant
+    AND deltas.thread_id = r_rows.thread_id
+    AND deltas.namespace = r_rows.namespace
+    AND deltas.seq = r_rows.base_seq
+    AND deltas.checksum = r_rows.base_checksum
+    WHERE r_rows.tenant = l_rows.tenant
+    AND r_rows.thread_id = l_rows.thread_id
+    AND r_rows.namespace = l_rows.namespace) = l_rows.saves
+  RETURNING threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
+    threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
+    r_rows.kind AS kind, r_rows.entry_key AS entry_key, r_rows.parent_seq AS parent_seq,
+    r_rows.base_seq AS base_seq, r_rows.depth AS depth, r_rows.since_bytes AS since_bytes,
+    r_rows.raw_size AS raw_size, r_rows.codec AS codec, r_rows.checksum AS checksum,
+    r_rows.label AS label, r_rows.sort_key AS sort_key, r_rows.status AS status,
+    r_rows.search_text AS search_text, r_rows.occurred_at AS occurred_at,
+    r_rows.stored_at AS stored_at, r_rows.payload AS payload, head.next_seq - r_rows.back AS seq
+  FROM r_rows
+  JOIN head ON head.tenant = r_rows.tenant
+  AND head.thread_id = r_rows.thread_id
+  AND head.namespace = r_rows.namespace),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
+    r_rows.checkpoint_id AS checkpoint_id, r_rows.run_id AS run_id, r_rows.meta AS meta,
+    r_rows.raw_size AS raw_size, r_rows.stored_size AS stored_size,
+    r_rows.occurred_at AS occurred_at, r_rows.created_at AS created_at, coalesce(r_rows.parent_id,
+      head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq
+  FROM r_rows
+  JOIN head ON head.tenant = r_rows.tenant
+  AND head.thread_id = r_rows.thread_id
+  AND head.namespace = r_rows.namespace
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.tenant, head.thread_id, head.namespace, head.next_seq, head.version, head.epoch,
+  head.previous_id
+FROM head
+
+-- log.grouped.save_many(first=begin)
+WITH r_rows AS (
+  SELECT r_given.tenant AS tenant, r_given.thread_id AS thread_id, r_given.namespace AS namespace,
+    r_given.checkpoint_id AS checkpoint_id, r_given.parent_id AS parent_id, r_given.back AS back,
+    r_given.base_checksum AS base_checksum, r_given.kind AS kind, r_given.entry_key AS entry_key,
+    r_given.parent_seq AS parent_seq, r_given.base_seq AS base_seq, r_given.depth AS depth,
+    r_given.since_bytes AS since_bytes, r_given.raw_size AS raw_size, r_given.codec AS codec,
+    r_given.checksum AS checksum, r_given.label AS label, r_given.sort_key AS sort_key,
+    r_given.status AS status, r_given.search_text AS search_text, r_given.occurred_at AS occurred_at,
+    r_given.stored_at AS stored_at, r_given.payload AS payload, r_given.run_id AS run_id,
+    CAST(r_given.meta AS JSONB) AS meta, r_given.stored_size AS stored_size,
+    r_given.created_at AS created_at
+  FROM unnest($1::VARCHAR[], $2::VARCHAR[], $3::VARCHAR[], $4::VARCHAR[], $5::VARCHAR[],
+      $6::BIGINT[], $7::BIGINT[], $8::VARCHAR[], $9::VARCHAR[], $10::BIGINT[], $11::BIGINT[],
+      $12::INTEGER[], $13::BIGINT[], $14::BIGINT[], $15::VARCHAR[], $16::BIGINT[], $17::VARCHAR[],
+      $18::VARCHAR[], $19::SMALLINT[], $20::VARCHAR[], $21::TIMESTAMP WITH TIME ZONE[],
+      $22::TIMESTAMP WITH TIME ZONE[], $23::BYTEA[], $24::VARCHAR[], $25::VARCHAR[], $26::BIGINT[],
+      $27::TIMESTAMP WITH TIME ZONE[]) AS r_given(tenant, thread_id, namespace, checkpoint_id,
+      parent_id, back, base_checksum, kind, entry_key, parent_seq, base_seq, depth, since_bytes,
+      raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at, stored_at, payload,
+      run_id, meta, stored_size, created_at)),
+l_rows AS (
+  SELECT l_given.tenant AS tenant, l_given.thread_id AS thread_id, l_given.namespace AS namespace,
+    l_given.epoch AS epoch, l_given.saves AS saves, l_given.head_id AS head_id, l_given.now AS now,
+    l_given.expires_at AS expires_at, CAST(l_given.meta AS JSONB) AS meta
+  FROM unnest($28::VARCHAR[], $29::VARCHAR[], $30::VARCHAR[], $31::BIGINT[], $32::BIGINT[],
+      $33::VARCHAR[], $34::TIMESTAMP WITH TIME ZONE[], $35::TIMESTAMP WITH TIME ZONE[],
+      $36::VARCHAR[]) AS l_given(tenant, thread_id, namespace, epoch, saves, head_id, now, expires_at,
+      meta)),
+head AS (INSERT INTO threads (tenant, thread_id, namespace, epoch, head_id, expires_at, meta,
+      next_seq, version, created_at, updated_at)
+  SELECT l_rows.tenant AS tenant, l_rows.thread_id AS thread_id, l_rows.namespace AS namespace,
+    l_rows.epoch AS epoch, l_rows.head_id AS head_id, l_rows.expires_at AS expires_at,
+    l_rows.meta AS meta, l_rows.saves + 1 AS next_seq, l_rows.saves AS version,
+    l_rows.now AS created_at, l_rows.now AS updated_at
+  FROM l_rows
+  ON CONFLICT (tenant, thread_id, namespace)
+  DO UPDATE SET next_seq = (threads.next_seq + excluded.version),
+    version = (threads.version + excluded.version), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $37::BIGINT
+  ELSE threads.epoch END, head_id = excluded.head_id, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN excluded.created_at
+  ELSE threads.created_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+    deleted_at = NULL
+  WHERE threads.expires_at IS NULL
+  OR threads.expires_at > excluded.updated_at
+  RETURNING threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
+    threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
+    r_rows.kind AS kind, r_rows.entry_key AS entry_key, r_rows.parent_seq AS parent_seq,
+    r_rows.base_seq AS base_seq, r_rows.depth AS depth, r_rows.since_bytes AS since_bytes,
+    r_rows.raw_size AS raw_size, r_rows.codec AS codec, r_rows.checksum AS checksum,
+    r_rows.label AS label, r_rows.sort_key AS sort_key, r_rows.status AS status,
+    r_rows.search_text AS search_text, r_rows.occurred_at AS occurred_at,
+    r_rows.stored_at AS stored_at, r_rows.payload AS payload, head.next_seq - r_rows.back AS seq
+  FROM r_rows
+  JOIN head ON head.tenant = r_rows.tenant
+  AND head.thread_id = r_rows.thread_id
+  AND head.namespace = r_rows.namespace),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
+    r_rows.checkpoint_id AS checkpoint_id, r_rows.run_id AS run_id, r_rows.meta AS meta,
+    r_rows.raw_size AS raw_size, r_rows.stored_size AS stored_size,
+    r_rows.occurred_at AS occurred_at, r_rows.created_at AS created_at, coalesce(r_rows.parent_id,
+      head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq
+  FROM r_rows
+  JOIN head ON head.tenant = r_rows.tenant
+  AND head.thread_id = r_rows.thread_id
+  AND head.namespace = r_rows.namespace
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, run_id = excluded.run_id, meta = excluded.meta,
+    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.tenant, head.thread_id, head.namespace, head.next_seq, head.version, head.epoch,
+  head.previous_id
+FROM head
 
 -- log.many.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1

@@ -603,6 +603,14 @@ AND (threads.expires_at IS NULL
 AND threads.epoch = ?
 AND (EXISTS (
     SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.seq = ?
+    AND deltas.checksum = ?))
+AND (EXISTS (
+    SELECT 1
     FROM checkpoints
     WHERE checkpoints.tenant = threads.tenant
     AND checkpoints.thread_id = threads.thread_id
@@ -621,6 +629,14 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
 AND threads.epoch = ?
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.seq = ?
+    AND deltas.checksum = ?))
 RETURNING next_seq - 1 AS seq, version, epoch, previous_id
 
 -- log.appending.advance(based=True, expected=head, parent=True)
@@ -635,6 +651,14 @@ AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
 AND threads.head_id = ?
 AND threads.epoch = ?
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.seq = ?
+    AND deltas.checksum = ?))
 AND (EXISTS (
     SELECT 1
     FROM checkpoints
@@ -656,6 +680,14 @@ AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
 AND threads.head_id = ?
 AND threads.epoch = ?
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.seq = ?
+    AND deltas.checksum = ?))
 RETURNING next_seq - 1 AS seq, version, epoch, previous_id
 
 -- log.appending.advance(based=True, expected=none, parent=True)
@@ -670,6 +702,14 @@ AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
 AND threads.head_id IS NULL
 AND threads.epoch = ?
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.seq = ?
+    AND deltas.checksum = ?))
 AND (EXISTS (
     SELECT 1
     FROM checkpoints
@@ -691,6 +731,14 @@ AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
 AND threads.head_id IS NULL
 AND threads.epoch = ?
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.seq = ?
+    AND deltas.checksum = ?))
 RETURNING next_seq - 1 AS seq, version, epoch, previous_id
 
 -- log.appending.advance(based=False, expected=any, parent=True)

@@ -15,6 +15,7 @@ from uuid import uuid4
 from memalchemy.checkpoints import diffing, queries
 from memalchemy.checkpoints.branching import Branching
 from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, Tip, rebuild
+from memalchemy.checkpoints.grouping import Together
 from memalchemy.checkpoints.keeping import Keeping
 from memalchemy.checkpoints.looking import Looking
 from memalchemy.checkpoints.metadata import check_metadata
@@ -97,7 +98,13 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
         self._compression_level = compression_level
         self._max_chain_depth = max_chain_depth
         self._saver = Saver(
-            db, self._cache, index_text, retention, max_chain_depth, compression_level
+            db,
+            self._cache,
+            Together.of(db),
+            index_text,
+            retention,
+            max_chain_depth,
+            compression_level,
         )
 
     def __repr__(self) -> str:

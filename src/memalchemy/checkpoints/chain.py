@@ -96,6 +96,7 @@ class Draft:
 
     kind: str
     base_seq: int | None
+    base_checksum: int | None
     epoch: int | None
     """The epoch that the base was read under; ``None`` for a snapshot, which needs none."""
     depth: int
@@ -132,6 +133,7 @@ def encode(parts: Parts, tip: Tip | None, *, level: int, max_depth: int) -> Draf
                 return Draft(
                     kind="delta",
                     base_seq=tip.links[index].seq,
+                    base_checksum=tip.links[index].checksum,
                     epoch=tip.epoch,
                     depth=tip.depth + 1,
                     since_bytes=tip.since_bytes + len(payload),
@@ -145,6 +147,7 @@ def encode(parts: Parts, tip: Tip | None, *, level: int, max_depth: int) -> Draf
     return Draft(
         kind="snapshot",
         base_seq=None,
+        base_checksum=None,
         epoch=None,
         depth=0,
         since_bytes=0,

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from memalchemy.checkpoints.cache import TipCache
 from memalchemy.checkpoints.chain import CODEC, Draft, Tip, encode, rebuild
+from memalchemy.checkpoints.grouping import Together
 from memalchemy.checkpoints.queries import chain, find_saved
 from memalchemy.checkpoints.upkeep import retention_binds
 from memalchemy.codec import text, values
@@ -56,6 +57,7 @@ class Saver:
 
     db: Database
     cache: TipCache
+    together: Together
     index_text: bool
     retention: Retention | None
     max_chain_depth: int
@@ -141,12 +143,7 @@ class Saver:
         log = request.log
         for _ in range(TRIES):
             try:
-                return await self.db.write(
-                    partial(self._append, request, draft, words),
-                    connection=connection,
-                    event=event,
-                    single=self.db.dialect.single_statement_save,
-                )
+                return await self._send(request, draft, words, connection, event)
             except DatabaseUnreachable as lost:
                 if not lost.maybe_applied or connection is not None:
                     raise
@@ -164,6 +161,31 @@ class Saver:
                     return found
         raise DatabaseUnreachable(
             f"the connection was lost in each of {TRIES} attempts to save", maybe_applied=True
+        )
+
+    async def _send(
+        self,
+        request: Request,
+        draft: Draft,
+        words: str | None,
+        connection: HostConnection | None,
+        event: Event,
+    ) -> Position | None:
+        plain = (
+            connection is None
+            and self.retention is None
+            and request.parent_id is None
+            and request.expected_parent is UNSET
+        )
+        if plain and self.db.dialect.groups_saves:
+            row = self._row(request, draft, words)
+            first = "begin" if draft.base_seq is None else "based"
+            return await self.together.append(self.db, row, first, event)
+        return await self.db.write(
+            partial(self._append, request, draft, words),
+            connection=connection,
+            event=event,
+            single=self.db.dialect.single_statement_save,
         )
 
     async def _tip(
@@ -247,6 +269,7 @@ class Saver:
             "p_entry_key": None,
             "p_parent_seq": None,
             "p_base_seq": draft.base_seq,
+            "p_base_checksum": draft.base_checksum,
             "p_depth": draft.depth,
             "p_since_bytes": draft.since_bytes,
             "p_codec": CODEC,

@@ -56,6 +56,8 @@ class Dialect:
     name: ClassVar[str]
     single_statement_save: ClassVar[bool] = False
     """A save is one statement of data-modifying CTEs."""
+    groups_saves: ClassVar[bool] = False
+    """Many saves can be one statement, their rows sent as arrays."""
     single_writer: ClassVar[bool] = False
     """One writer at a time for the whole database; memalchemy brings its own, with group commit."""
     transactional_ddl: ClassVar[bool] = True
@@ -98,6 +100,10 @@ class Dialect:
 
         Callers build *set_* with `excluded` and the table's own columns.
         """
+        raise NotImplementedError
+
+    def arrays(self, prefix: str, columns: Mapping[str, Any]) -> FromClause:
+        """Rows of *columns*, of the columns' types, each bound as a list: ``{prefix}_{name}``."""
         raise NotImplementedError
 
     def excluded(self, table: Table, column: str) -> ColumnElement[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
@@ -12,6 +13,7 @@ import numpy as np
 import orjson
 from sqlalchemy import (
     CTE,
+    JSON,
     ClauseElement,
     ColumnClause,
     ColumnElement,
@@ -22,8 +24,10 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     Select,
+    String,
     Table,
     Text,
+    TypeDecorator,
     bindparam,
     cast,
     column,
@@ -41,7 +45,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from memalchemy.dialects.base import Dialect, Failure, original, quoted
-from memalchemy.schema import Base, CheckpointRow, DeltaRow, PgVector
+from memalchemy.schema import Base, CheckpointRow, DeltaRow, Json, PgVector
 
 _BY_CLASS = {
     "08": Failure.DISCONNECTED,
@@ -88,11 +92,34 @@ def _reindex(element: Reindex, compiler: Any, **kw: Any) -> str:
     return f"REINDEX INDEX CONCURRENTLY {compiler.preparer.format_table(element.index)}"
 
 
+class _Element(TypeDecorator[Any]):
+    """A column's type as an array's element: no length, no collation, JSON as text."""
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, of: Any) -> None:
+        super().__init__()
+        self.of = of
+
+    def load_dialect_impl(self, dialect: Any) -> Any:
+        own = self.of.dialect_impl(dialect)
+        bare = getattr(own, "impl", own)
+        text_like = isinstance(bare, (String, JSON))
+        return dialect.type_descriptor(Text()) if text_like else bare
+
+    def process_bind_param(self, value: Any, dialect: Any) -> Any:
+        if isinstance(self.of, TypeDecorator):
+            value = self.of.process_bind_param(value, dialect)
+        return json.dumps(value) if isinstance(self.of, Json) else value
+
+
 class PostgreSQL(Dialect):
     name: ClassVar[str] = "postgresql"
     snapshot_isolation: ClassVar[str | None] = "REPEATABLE READ"
     vectors_may_be_bytes: ClassVar[bool] = True
     single_statement_save: ClassVar[bool] = True
+    groups_saves: ClassVar[bool] = True
     vector_type_commands: ClassVar[tuple[str, ...]] = ("CREATE EXTENSION IF NOT EXISTS vector",)
     server_version: ClassVar[str] = "SHOW server_version"
     byte_literal: ClassVar[str] = "'\\x2d'"
@@ -116,6 +143,20 @@ class PostgreSQL(Dialect):
 
     def excluded(self, table: Table, column: str) -> ColumnElement[Any]:
         return insert(table).excluded[column]
+
+    def arrays(self, prefix: str, columns: Mapping[str, Any]) -> FromClause:
+        lists = [
+            bindparam(f"{prefix}_{name}", type_=ARRAY(_Element(type_)))
+            for name, type_ in columns.items()
+        ]
+        names = [column(name, type_) for name, type_ in columns.items()]
+        # Keys are compared with columns of one collation; an array's elements have the default.
+        given = func.unnest(*lists).table_valued(*names).render_derived(name=f"{prefix}_given")
+        read = [
+            cast(given.c[name], JSONB).label(name) if isinstance(type_, Json) else given.c[name]
+            for name, type_ in columns.items()
+        ]
+        return select(*read).cte(f"{prefix}_rows")
 
     def listed(self, parameter: str, columns: Sequence[str]) -> FromClause:
         # Of the collation of the key columns: two that differ cannot be compared.

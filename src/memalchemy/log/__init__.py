@@ -11,6 +11,7 @@ locking the log. Two rules hold every program here together:
 
 from memalchemy.log.appending import Position, append
 from memalchemy.log.copying import copy_log
+from memalchemy.log.grouped import append_many
 from memalchemy.log.removing import (
     Head,
     delete_checkpoint,
@@ -32,6 +33,7 @@ __all__ = [
     "Log",
     "Position",
     "append",
+    "append_many",
     "copy_log",
     "delete_checkpoint",
     "delete_thread",

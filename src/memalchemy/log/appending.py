@@ -73,6 +73,14 @@ def _advance(based: bool, expected: str, parent: bool) -> ReturningUpdate[Any]:
     conditions = [of_log(THREADS), live(), *_as_expected(expected)]
     if based:
         conditions.append(THREADS.c.epoch == bindparam("p_epoch"))
+        # The epoch stays the same where a standby that lagged has taken over, or an older copy was
+        # restored: the base may be among what was lost.
+        base = and_(
+            same_log(DELTAS, THREADS),
+            DELTAS.c.seq == bindparam("p_base_seq", type_=DELTAS.c.base_seq.type),
+            DELTAS.c.checksum == bindparam("p_base_checksum", type_=DELTAS.c.checksum.type),
+        )
+        conditions.append(select(literal_column("1")).where(base).exists())
     if parent:
         named = CHECKPOINTS.c.checkpoint_id == bindparam("p_parent_id")
         conditions.append(
@@ -159,7 +167,7 @@ def begin_new(d: Dialect) -> Executable | None:
     return None if d.upserts else insert(THREADS).values(_birth_values()).returning(*_RETURNED)
 
 
-_DELTA = (
+DELTA_COLUMNS = (
     "kind",
     "entry_key",
     "parent_seq",
@@ -177,18 +185,18 @@ _DELTA = (
     "stored_at",
     "payload",
 )
-_CHECKPOINT = ("run_id", "meta", "raw_size", "stored_size", "occurred_at", "created_at")
+CHECKPOINT_COLUMNS = ("run_id", "meta", "raw_size", "stored_size", "occurred_at", "created_at")
 
 
 def _delta_values() -> dict[str, Any]:
     key = {name: bindparam(f"k_{name}", type_=DELTAS.c[name].type) for name in LOG_KEY}
-    return key | binds(DELTAS, _DELTA)
+    return key | binds(DELTAS, DELTA_COLUMNS)
 
 
 def _checkpoint_values(previous: ColumnElement[Any]) -> dict[str, Any]:
     key = {name: bindparam(f"k_{name}", type_=CHECKPOINTS.c[name].type) for name in LOG_KEY}
     parent = func.coalesce(bindparam("p_parent_id", type_=CHECKPOINTS.c.parent_id.type), previous)
-    return key | binds(CHECKPOINTS, ("checkpoint_id", *_CHECKPOINT)) | {"parent_id": parent}
+    return key | binds(CHECKPOINTS, ("checkpoint_id", *CHECKPOINT_COLUMNS)) | {"parent_id": parent}
 
 
 def _replacement(seq: Any) -> dict[str, Any]:
@@ -196,7 +204,7 @@ def _replacement(seq: Any) -> dict[str, Any]:
     named = func.coalesce(
         bindparam("p_parent_id", type_=CHECKPOINTS.c.parent_id.type), CHECKPOINTS.c.parent_id
     )
-    return binds(CHECKPOINTS, _CHECKPOINT) | {"parent_id": named, "seq": seq}
+    return binds(CHECKPOINTS, CHECKPOINT_COLUMNS) | {"parent_id": named, "seq": seq}
 
 
 @statement()

@@ -1,0 +1,190 @@
+"""Saves that wait at the same moment go to a server together, where it can take them so.
+
+While a statement of saves is on its way, those that come meanwhile gather behind it and make the
+next. So a lone save waits for nobody, and many cost one round trip and one commit. SQLite's writer
+does the same with transactions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from memalchemy.database import Database
+from memalchemy.errors import DatabaseUnreachable, MemalchemyError
+from memalchemy.events import Event
+from memalchemy.log import Position, append, append_many
+
+LANES = 2
+"""Statements on their way at once: while the server works on one, the next is made."""
+
+MAX_ROWS = 128
+MAX_BYTES = 4 * 1024 * 1024
+"""Of payloads in one statement, beyond its first row."""
+
+
+@dataclass(eq=False)
+class _Waiting:
+    row: Mapping[str, Any]
+    first: str
+    event: Event
+    future: asyncio.Future[Any]
+
+    @property
+    def name(self) -> tuple[Any, ...]:
+        return (*(self.row[f"k_{part}"] for part in _KEY), self.row["p_checkpoint_id"])
+
+
+_KEY = ("tenant", "thread_id", "namespace")
+
+
+@dataclass
+class _Queue:
+    """What waits in one event loop."""
+
+    waiting: list[_Waiting] = field(default_factory=list)
+    running: int = 0
+    lanes: set[asyncio.Task[None]] = field(default_factory=set)
+    """So that a task that runs is not collected."""
+
+
+class Together:
+    """The saves of one `Database` that may be sent together."""
+
+    def __init__(self) -> None:
+        self._queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue]
+        self._queues = weakref.WeakKeyDictionary()
+
+    @classmethod
+    def of(cls, db: Database) -> Together:
+        """The one that all checkpointers on one `Database` share."""
+        with _lock:
+            return _all.setdefault(db.identity, cls())
+
+    async def append(
+        self, db: Database, row: Mapping[str, Any], first: str, event: Event
+    ) -> Position | None:
+        """`log.append` of a row without conditions of its own, with others if others wait.
+
+        A caller that is cancelled leaves a save that is whole or never starts.
+        """
+        loop = asyncio.get_running_loop()
+        queue = self._queues.setdefault(loop, _Queue())
+        mine = _Waiting(row, first, event, loop.create_future())
+        queue.waiting.append(mine)
+        if queue.running < LANES:
+            queue.running += 1
+            lane = loop.create_task(_send_all(db, queue))
+            queue.lanes.add(lane)
+            lane.add_done_callback(queue.lanes.discard)
+        found: Position | None = await mine.future
+        return found
+
+
+async def _send_all(db: Database, queue: _Queue) -> None:
+    try:
+        while batch := _next_batch(queue):
+            await _send_batch(db, batch)
+    except asyncio.CancelledError:
+        for waiting in queue.waiting:
+            waiting.future.cancel()
+        raise
+    finally:
+        # Before anybody else runs: whoever comes next must not count on this lane.
+        queue.running -= 1
+
+
+async def _send_batch(db: Database, batch: list[_Waiting]) -> None:
+    try:
+        positions = await _send(db, batch)
+    except asyncio.CancelledError:
+        for waiting in batch:
+            waiting.future.cancel()
+        raise
+    except MemalchemyError as error:
+        await _answer_for(db, batch, error)
+    except BaseException as error:  # noqa: BLE001 - handed to everybody who waits
+        _settle(batch, error)
+    else:
+        for waiting, position in zip(batch, positions, strict=True):
+            if not waiting.future.done():
+                waiting.future.set_result(position)
+
+
+def _next_batch(queue: _Queue) -> list[_Waiting]:
+    """The first that waits, with those behind it that can go in the same statement."""
+    batch: list[_Waiting] = []
+    left: list[_Waiting] = []
+    names: set[tuple[Any, ...]] = set()
+    room = MAX_BYTES
+    for waiting in queue.waiting:
+        if waiting.future.cancelled():
+            continue
+        fits = len(batch) < MAX_ROWS and room > 0 and waiting.name not in names
+        if batch and not (fits and waiting.first == batch[0].first):
+            left.append(waiting)
+            continue
+        batch.append(waiting)
+        names.add(waiting.name)
+        room -= len(waiting.row["p_payload"])
+    queue.waiting = left
+    return batch
+
+
+async def _send(db: Database, batch: list[_Waiting]) -> list[Position | None]:
+    event, d = Event("checkpoint.save"), db.dialect
+    rows, first = [waiting.row for waiting in batch], batch[0].first
+    try:
+        if len(rows) > 1:
+            return await db.write(
+                lambda: append_many(d, rows, first=first), event=event, single=True
+            )
+        return [
+            await db.write(
+                lambda: append(d, rows[0], first=first, expected="any", retain=False),
+                event=event,
+                single=True,
+            )
+        ]
+    finally:
+        for waiting in batch:
+            waiting.event.round_trips += event.round_trips
+
+
+async def _answer_for(db: Database, batch: list[_Waiting], error: MemalchemyError) -> None:
+    """One of several may be to blame: each is tried alone. A lost connection is everybody's."""
+    if len(batch) == 1 or isinstance(error, DatabaseUnreachable):
+        _settle(batch, error)
+        return
+    for waiting in batch:
+        if waiting.future.cancelled():
+            continue
+        try:
+            (position,) = await _send(db, [waiting])
+        except MemalchemyError as own:
+            _settle([waiting], own)
+        else:
+            if not waiting.future.done():
+                waiting.future.set_result(position)
+
+
+def _settle(batch: list[_Waiting], error: BaseException) -> None:
+    for waiting in batch:
+        if waiting.future.done():
+            continue
+        own = error
+        if isinstance(error, DatabaseUnreachable) and len(batch) > 1:
+            # Raised in several tasks, one object would gather all their tracebacks.
+            own = DatabaseUnreachable(
+                str(error), maybe_applied=error.maybe_applied, busy=error.busy
+            )
+            own.__cause__ = error.__cause__
+        waiting.future.set_exception(own)
+
+
+_lock = threading.Lock()
+_all: weakref.WeakKeyDictionary[object, Together] = weakref.WeakKeyDictionary()

@@ -1,0 +1,199 @@
+"""Many saves in one statement, for databases that can: group commit on a server.
+
+Saves that wait at the same moment are sent together: their rows as arrays, one round trip, one
+commit. Each log is saved whole or not at all, whatever becomes of the others; several saves of one
+log take positions in the order in which they came, each the parent of the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    FromClause,
+    and_,
+    case,
+    func,
+    insert,
+    literal_column,
+    null,
+    or_,
+    select,
+    update,
+)
+
+from memalchemy.dialects import Dialect
+from memalchemy.log.appending import CHECKPOINT_COLUMNS, DELTA_COLUMNS, Position
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, LOG_KEY, THREADS, Log
+from memalchemy.statements import Program, statement
+
+_ROW: tuple[str, ...] = (
+    *(*LOG_KEY, "checkpoint_id", "parent_id", "back", "base_checksum"),
+    *dict.fromkeys((*DELTA_COLUMNS, *CHECKPOINT_COLUMNS)),
+)
+_LOG = (*LOG_KEY, "epoch", "saves", "head_id", "now", "expires_at", "meta")
+
+
+def _types(names: Iterable[str]) -> dict[str, Any]:
+    ours = {
+        "back": THREADS.c.next_seq,
+        "saves": THREADS.c.next_seq,
+        "base_checksum": DELTAS.c.checksum,
+        "now": THREADS.c.updated_at,
+    }
+    tables = (DELTAS, CHECKPOINTS, THREADS)
+    return {
+        name: ours[name].type
+        if name in ours
+        else next(table.c[name].type for table in tables if name in table.c)
+        for name in names
+    }
+
+
+@statement(first=("based", "begin"))
+def save_many(d: Dialect, first: str) -> Executable | None:
+    """`save` for many rows; returns the head of each log that was as its rows assume."""
+    if not d.groups_saves:
+        return None
+    rows, logs = d.arrays("r", _types(_ROW)), d.arrays("l", _types(_LOG))
+    head = (_advanced if first == "based" else _begun)(d, rows, logs).cte("head")
+    seq = head.c.next_seq - rows.c.back
+    joined = rows.join(head, and_(*(rows.c[name] == head.c[name] for name in LOG_KEY)))
+    key: dict[str, ColumnElement[Any]] = {name: rows.c[name] for name in LOG_KEY}
+    deltas = key | {name: rows.c[name] for name in DELTA_COLUMNS} | {"seq": seq}
+    parent = func.coalesce(rows.c.parent_id, head.c.previous_id)
+    names = key | {name: rows.c[name] for name in ("checkpoint_id", *CHECKPOINT_COLUMNS)}
+    names = names | {"parent_id": parent, "seq": seq}
+    delta = insert(DELTAS).from_select(list(deltas), _select(deltas, joined)).cte("delta")
+    # An id that is there keeps its lineage: nobody who names a parent is sent in a group.
+    moved = {name: d.excluded(CHECKPOINTS, name) for name in (*CHECKPOINT_COLUMNS, "seq")}
+    name = d.upsert(
+        CHECKPOINTS, names, (*LOG_KEY, "checkpoint_id"), moved, source=_select(names, joined)
+    ).cte("name")
+    return select(head).add_cte(delta, name)
+
+
+_RETURNED = (
+    *(THREADS.c[name] for name in LOG_KEY),
+    THREADS.c.next_seq,
+    THREADS.c.version,
+    THREADS.c.epoch,
+    THREADS.c.previous_id,
+)
+
+
+def _select(values: Mapping[str, ColumnElement[Any]], source: FromClause) -> Any:
+    return select(*(value.label(name) for name, value in values.items())).select_from(source)
+
+
+def _advanced(d: Dialect, rows: FromClause, logs: FromClause) -> Any:
+    based = (
+        select(func.count())
+        .select_from(rows)
+        .join(
+            DELTAS,
+            and_(
+                *(DELTAS.c[name] == rows.c[name] for name in LOG_KEY),
+                DELTAS.c.seq == rows.c.base_seq,
+                DELTAS.c.checksum == rows.c.base_checksum,
+            ),
+        )
+        .where(*(rows.c[name] == logs.c[name] for name in LOG_KEY))
+        .scalar_subquery()
+    )
+    return (
+        update(THREADS)
+        .where(
+            *(THREADS.c[name] == logs.c[name] for name in LOG_KEY),
+            THREADS.c.deleted_at.is_(None),
+            or_(THREADS.c.expires_at.is_(None), THREADS.c.expires_at > logs.c.now),
+            THREADS.c.epoch == logs.c.epoch,
+            based == logs.c.saves,
+        )
+        .values(
+            next_seq=THREADS.c.next_seq + logs.c.saves,
+            version=THREADS.c.version + logs.c.saves,
+            previous_id=THREADS.c.head_id,
+            head_id=logs.c.head_id,
+            updated_at=logs.c.now,
+            expires_at=logs.c.expires_at,
+        )
+        .returning(*_RETURNED)
+    )
+
+
+def _begun(d: Dialect, rows: FromClause, logs: FromClause) -> Any:
+    born: dict[str, ColumnElement[Any]] = {
+        name: logs.c[name] for name in (*LOG_KEY, "epoch", "head_id", "expires_at", "meta")
+    }
+    born |= {
+        "next_seq": logs.c.saves + literal_column("1"),
+        "version": logs.c.saves,
+        "created_at": logs.c.now,
+        "updated_at": logs.c.now,
+    }
+    new = {name: d.excluded(THREADS, name) for name in born}
+    deleted = THREADS.c.deleted_at.is_not(None)
+    there = {
+        "next_seq": THREADS.c.next_seq + new["version"],
+        "version": THREADS.c.version + new["version"],
+        "epoch": case((deleted, THREADS.c.epoch + 1), else_=THREADS.c.epoch),
+        "previous_id": THREADS.c.head_id,
+        "head_id": new["head_id"],
+        "created_at": case((deleted, new["created_at"]), else_=THREADS.c.created_at),
+        "updated_at": new["updated_at"],
+        "expires_at": new["expires_at"],
+        "deleted_at": null(),
+    }
+    alive = or_(THREADS.c.expires_at.is_(None), THREADS.c.expires_at > new["updated_at"])
+    source = _select(born, logs)
+    return d.upsert(THREADS, born, LOG_KEY, there, source=source, where=alive).returning(*_RETURNED)
+
+
+def append_many(
+    d: Dialect, rows: Sequence[Mapping[str, Any]], *, first: str
+) -> Program[list[Position | None]]:
+    """Save checkpoints, each as `append` would without conditions of its own.
+
+    No two have the same id in the same log, and none names a parent. The positions are in the order
+    of *rows*; ``None`` for those of a log that is not as *first* wants it (see `append`).
+    """
+    by_log: dict[Log, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_log.setdefault(_log(row), []).append(row)
+    binds: dict[str, list[Any]] = {f"r_{name}": [] for name in _ROW}
+    binds |= {f"l_{name}": [] for name in _LOG}
+    for log, of_log in by_log.items():
+        last = of_log[-1]
+        mine = {"epoch": last["p_epoch"], "saves": len(of_log), "head_id": last["p_checkpoint_id"]}
+        mine |= {"now": last["p_now"], "expires_at": last["p_expires_at"], "meta": last["p_meta"]}
+        for name, value in (log._asdict() | mine).items():
+            binds[f"l_{name}"].append(value)
+        for place, row in enumerate(of_log):
+            parent = of_log[place - 1]["p_checkpoint_id"] if place else None
+            placed = log._asdict() | {"parent_id": parent, "back": len(of_log) - place}
+            for name in _ROW:
+                binds[f"r_{name}"].append(placed[name] if name in placed else row[f"p_{name}"])
+    answer = yield save_many(d, first=first), binds
+    heads = {Log(head.tenant, head.thread_id, head.namespace): head for head in answer}
+    positions = {
+        id(row): _position(heads.get(log), of_log, place)
+        for log, of_log in by_log.items()
+        for place, row in enumerate(of_log)
+    }
+    return [positions[id(row)] for row in rows]
+
+
+def _log(row: Mapping[str, Any]) -> Log:
+    return Log(*(row[f"k_{name}"] for name in LOG_KEY))
+
+
+def _position(head: Any, of_log: Sequence[Mapping[str, Any]], place: int) -> Position | None:
+    if head is None:
+        return None
+    back = len(of_log) - place
+    previous = of_log[place - 1]["p_checkpoint_id"] if place else head.previous_id
+    return Position(head.next_seq - back, head.version - back + 1, head.epoch, previous)

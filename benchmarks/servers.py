@@ -50,6 +50,14 @@ def postgres() -> Iterator[Server]:
         shutil.rmtree(place, ignore_errors=True)
 
 
+def durability(dsn: str) -> dict[str, str]:
+    """The server's version and what it promises of a commit, the same for every subject."""
+    names = ("server_version", "fsync", "synchronous_commit", "shared_buffers")
+    with psycopg.connect(dsn) as connection:
+        rows = [connection.execute(f"SHOW {name}").fetchone() for name in names]
+    return {name: str(row[0]) for name, row in zip(names, rows, strict=True) if row is not None}
+
+
 def total_size(dsn: str) -> int:
     """Bytes of every table of a database's public schema, with indexes and TOAST."""
     with psycopg.connect(dsn) as connection:
@@ -66,5 +74,6 @@ def file_size(path: Path) -> int:
     import sqlite3
 
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    assert not busy, "somebody still reads: bytes would be left in the write-ahead log"
     return path.stat().st_size

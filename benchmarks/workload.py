@@ -11,26 +11,70 @@ from pathlib import Path
 from typing import Any
 
 THREADS = 40
-"""How many of the file's threads are joined into one: 1,222 messages."""
+"""How many of the file's threads are joined into one."""
+
+FULL = 1_222
+"""The length that the targets speak of: of a longer conversation, only the beginning is used."""
+
+FEWEST = 24
+"""With fewer messages there is no beginning and no end to compare."""
+
+SHAPE = (
+    'one JSON object per line with "messages", a list of objects with "role" and "content": '
+    '{"messages": [{"role": "user", "content": "Hello!"}, …]}'
+)
+
+
+class BadThreads(Exception):
+    """The file of threads cannot be used; the message says what it must look like."""
+
 
 Message = dict[str, Any]
 
 
 def read_messages(path: Path) -> list[Message]:
-    """The messages of the first threads of a file of OpenAI-format threads, one per line."""
-    with path.open(encoding="utf-8") as lines:
-        return [
-            message for line in islice(lines, THREADS) for message in json.loads(line)["messages"]
-        ]
+    """The messages of the first threads of a file of OpenAI-format threads, one per line.
+
+    Raises:
+        BadThreads: there is no such file, it looks otherwise, or holds too little.
+    """
+    messages: list[Message] = []
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(islice(lines, THREADS), start=1):
+                messages += _messages_of(line, f"{path}, line {number}")
+    except OSError as error:
+        raise BadThreads(f"{path}: {error.strerror}. It must be a file with {SHAPE}") from error
+    except UnicodeDecodeError as error:
+        raise BadThreads(f"{path} is not UTF-8 text. It must be a file with {SHAPE}") from error
+    if len(messages) < FEWEST:
+        raise BadThreads(
+            f"{path} holds {len(messages)} messages in its first {THREADS} threads; at least "
+            f"{FEWEST} are needed, and the targets speak of {FULL:,}"
+        )
+    return messages[:FULL]
+
+
+def _messages_of(line: str, place: str) -> list[Message]:
+    try:
+        found = json.loads(line)["messages"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadThreads(f"{place} is not a thread. The file must hold {SHAPE}") from error
+    if not isinstance(found, list) or not all(isinstance(message, dict) for message in found):
+        raise BadThreads(
+            f"{place}: the messages are no list of objects. The file must hold {SHAPE}"
+        )
+    return found
 
 
 def state_at(messages: list[Message], step: int) -> dict[str, Any]:
-    """An agent's state after *step* messages: all of them, and small fields that change each step."""
+    """An agent's state after *step* messages: all of them, and small fields that all change."""
     chosen = random.Random(step)
+    day, minute = 1 + step % 28, step % 60
     return {
         "messages": messages[:step],
         "iteration": step,
-        "updated_at": f"2026-01-{1 + step % 28:02}T10:{step % 60:02}:00.{chosen.randrange(10**6):06}Z",
+        "updated_at": f"2026-01-{day:02}T10:{minute:02}:00.{chosen.randrange(10**6):06}Z",
         "confidence": round(chosen.random(), 6),
         "tokens": {"prompt": 480 * step + chosen.randrange(99), "completion": 61 * step},
         "plan": [f"step {step}: {chosen.choice(('look up', 'ask', 'book', 'cancel', 'refund'))}"],
@@ -48,5 +92,8 @@ def blobs(count: int, size: int, seed: int) -> Iterator[str]:
 def prose(messages: list[Message], size: int, seed: int) -> str:
     """About *size* characters of the conversation, from a place that *seed* chooses."""
     text = " ".join(m["content"] for m in messages if isinstance(m.get("content"), str))
+    if not text:
+        raise BadThreads(f"no message has any text as its content. The file must hold {SHAPE}")
+    text *= 1 + (size + 1) // len(text)  # a short conversation is said again
     start = random.Random(seed).randrange(len(text) - size)
     return text[start : start + size]

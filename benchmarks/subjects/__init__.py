@@ -12,6 +12,12 @@ class Subject(Protocol):
 
     async def open(self) -> None: ...
 
+    def again(self) -> Subject:
+        """The same place, as a process that has saved nothing would open it."""
+
+    async def warm(self, thread_id: str, checkpoint_id: str | None) -> None:
+        """Connect, check and prepare everything that a load needs, by loading a thread."""
+
     async def close(self) -> None: ...
 
     async def save(self, thread_id: str, state: dict[str, Any]) -> str: ...

@@ -27,16 +27,20 @@ class LocusDelta:
 
     def __init__(self) -> None:
         self._saver = DeltaCheckpointer()
-        self._threads: set[str] = set()
         self._bytes = 0
 
     async def open(self) -> None: ...
 
+    async def warm(self, thread_id: str, checkpoint_id: str | None) -> None:
+        raise NotImplementedError("its loads are not measured")
+
     async def close(self) -> None: ...
+
+    def again(self) -> LocusDelta:
+        raise NotImplementedError("it keeps everything in its own memory")
 
     async def save(self, thread_id: str, state: dict[str, Any]) -> str:
         saved: str = await self._saver.save(_State(state), thread_id)
-        self._threads.add(thread_id)
         stats = await self._saver.get_storage_stats(thread_id)
         self._bytes = stats["compressed_size"]
         return saved
@@ -45,6 +49,7 @@ class LocusDelta:
         raise NotImplementedError("its load builds a model of its own: not comparable")
 
     def size(self) -> int:
+        """Its compressed payloads: there are no rows and no indexes to count."""
         return self._bytes
 
 
@@ -56,6 +61,12 @@ class LocusPostgres:
         self._saver = PgCheckpointer(dsn)
 
     async def open(self) -> None: ...
+
+    def again(self) -> LocusPostgres:
+        return LocusPostgres(self._dsn)
+
+    async def warm(self, thread_id: str, checkpoint_id: str | None) -> None:
+        raise NotImplementedError("its loads are not measured")
 
     async def close(self) -> None:
         await self._saver.close()

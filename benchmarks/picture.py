@@ -1,0 +1,116 @@
+"""The findings as one SVG: how far each stands from its target, on an axis of powers of two.
+
+Bars start at the target. To the left the promise is kept with room to spare, to the right it is
+not. Met and missed differ in the side, in the fill (plain, hatched) and in the word beside them,
+not only in colour; colours follow the reader's light or dark scheme. Knows nothing but findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from math import log2
+
+from benchmarks.measure import TOLERANCE, Finding
+
+WIDTH = 1180
+NAMES, VALUES = 590, 250
+"""Widths of the columns of names, left of the bars, and of values, right of them."""
+ROW, HEAD = 21, 34
+SPAN = 5
+"""Powers of two on either side of the target; what is further away ends at the edge."""
+
+STYLE = """
+  text { font: 12px system-ui, sans-serif; fill: #1f2328 }
+  .head { font-weight: 600; font-size: 13px }
+  .small { font-size: 11px; fill: #59636e }
+  .missed-word { font-weight: 600 }
+  .axis { stroke: #59636e; stroke-width: 1.5 }
+  .grid { stroke: #d1d9e0; stroke-width: 1 }
+  .room { fill: #d1d9e0; opacity: .6 }
+  .met { fill: #1a7f64; stroke: #1a7f64 }
+  .missed { fill: url(#hatch); stroke: #c4432b }
+  .hatch { stroke: #c4432b; stroke-width: 3 }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #f0f6fc }
+    .small { fill: #9198a1 }
+    .axis { stroke: #9198a1 }
+    .grid { stroke: #3d444d }
+    .room { fill: #3d444d }
+    .met { fill: #4cc3a0; stroke: #4cc3a0 }
+    .missed { stroke: #ff8f73 }
+    .hatch { stroke: #ff8f73 }
+  }
+"""
+
+
+def draw(groups: Iterable[tuple[str, list[Finding]]]) -> str:
+    """An SVG document of the findings that have a target."""
+    rows: list[str] = []
+    y = 52
+    for title, findings in groups:
+        judged = [finding for finding in findings if finding.target is not None]
+        if not judged:
+            continue
+        rows.append(_text(12, y + 20, title, "head"))
+        y += HEAD
+        for finding in judged:
+            rows += _row(finding, y)
+            y += ROW
+    height = y + 16
+    head = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+        f'width="{WIDTH}" height="{height}" role="img" aria-labelledby="title">',
+        '<title id="title">What was found, against what was promised</title>',
+        f"<style>{STYLE}</style>",
+        '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
+        'patternTransform="rotate(45)"><line class="hatch" x1="0" y1="0" x2="0" y2="6"/>'
+        "</pattern></defs>",
+    ]
+    return "\n".join([*head, *_axis(height - 12), *rows, "</svg>"]) + "\n"
+
+
+def _x(score: float) -> float:
+    """Where a score stands: the target in the middle, better ones to its left."""
+    power = max(-SPAN, min(SPAN, log2(score))) if score > 0 else -SPAN
+    return NAMES + (power + SPAN) / (2 * SPAN) * (WIDTH - NAMES - VALUES)
+
+
+def _axis(bottom: float) -> list[str]:
+    tolerated = _x(1 + TOLERANCE) - _x(1)
+    lines = [
+        _text(12, 20, "Hatched bars are missed targets. A bar starts at its target.", "small"),
+        f'<rect class="room" x="{_x(1):.1f}" y="46" width="{tolerated:.1f}" '
+        f'height="{bottom - 46:.1f}"/>',
+    ]
+    for power in range(-SPAN, SPAN + 1):
+        x = _x(2.0**power)
+        kind = "axis" if power == 0 else "grid"
+        lines.append(f'<line class="{kind}" x1="{x:.1f}" y1="46" x2="{x:.1f}" y2="{bottom:.1f}"/>')
+        if power == 0:
+            lines.append(_text(x, 40, "target", "small", "middle"))
+        elif power in (-4, -2, 2, 4):
+            how = "better" if power < 0 else "worse"
+            lines.append(_text(x, 40, f"{2 ** abs(power)}× {how}", "small", "middle"))
+    return lines
+
+
+def _row(finding: Finding, y: float) -> list[str]:
+    score = finding.score
+    assert score is not None
+    start, end = sorted((_x(1), _x(score)))
+    kind = "met" if finding.is_met else "missed"
+    return [
+        _text(NAMES - 10, y + 13, finding.name, "", "end"),
+        f'<rect class="{kind}" x="{start:.1f}" y="{y + 3}" width="{max(end - start, 2):.1f}" '
+        'height="12"/>',
+        _text(WIDTH - VALUES + 14, y + 13, f"{finding}", ""),
+        _text(WIDTH - VALUES + 90, y + 13, f"{finding.target}", "small"),
+        _text(WIDTH - 12, y + 13, kind, "missed-word" if kind == "missed" else "small", "end"),
+    ]
+
+
+def _text(x: float, y: float, text: str, kind: str, anchor: str = "start") -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(text)}</text>'
+    )

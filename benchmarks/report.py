@@ -1,0 +1,256 @@
+"""What a run found, as a table, as JSON, and as the generated parts of README.md and the docs.
+
+Knows nothing of how anything is measured, and imports no other library: what is committed can be
+held to its JSON without one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import TOLERANCE, Finding
+from benchmarks.picture import draw
+from benchmarks.workload import FULL
+
+ROOT = Path(__file__).parents[1]
+COMMITTED = ROOT / "docs" / "benchmarks"
+PAGES = ("README.md", "docs/benchmarks.md")
+BEGIN, END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
+
+LIBRARIES = (
+    "memalchemy",
+    "sqlalchemy",
+    "aiosqlite",
+    "asyncpg",
+    "orjson",
+    "ormsgpack",
+    "zstandard",
+    "langgraph-checkpoint",
+    "langgraph-checkpoint-sqlite",
+    "langgraph-checkpoint-postgres",
+    "psycopg",
+    "locus-sdk",
+)
+
+TITLES = {
+    "size": "Bytes on disk",
+    "load": "Load",
+    "save": "Save",
+    "turns": "Two processes on one thread",
+    "throughput": "Many savers at once",
+    "growth": "Growth",
+    "flat": "Listing and opening",
+    "memory": "Memory",
+    "import": "Import",
+}
+"""The groups, in the order of the report."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """A whole run: its findings and where they were made."""
+
+    about: dict[str, Any]
+    findings: tuple[Finding, ...]
+
+    @property
+    def judged(self) -> list[Finding]:
+        """The findings that have a target."""
+        return [finding for finding in self.findings if finding.target is not None]
+
+    @property
+    def missed(self) -> list[Finding]:
+        return [finding for finding in self.judged if not finding.is_met]
+
+    @property
+    def exit_code(self) -> int:
+        """1 if any target is missed."""
+        return 1 if self.missed else 0
+
+    def grouped(self) -> Iterable[tuple[str, list[Finding]]]:
+        """The findings by the titles of their groups, each group in the order of the run."""
+        for group, title in TITLES.items():
+            found = [finding for finding in self.findings if finding.group == group]
+            if found:
+                yield title, found
+
+    def as_json(self) -> str:
+        found = {"about": self.about, "findings": [one.as_dict() for one in self.findings]}
+        return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Results:
+        found = json.loads(text)
+        return cls(found["about"], tuple(Finding.from_dict(one) for one in found["findings"]))
+
+
+def circumstances(
+    messages: int, rounds: int, groups: Sequence[str], load: Sequence[float], seconds: float
+) -> dict[str, Any]:
+    """What the numbers depend on; nothing that names the machine."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "messages": messages,
+        "rounds": rounds,
+        "groups": list(groups),
+        "tolerance": TOLERANCE,
+        "seconds": round(seconds),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cpus": os.cpu_count(),
+        "load_average_before": [round(one, 2) for one in load],
+        "load_average_after": [round(one, 2) for one in load_average()],
+        "sqlite": sqlite3.sqlite_version,
+        "versions": _versions(),
+    }
+
+
+def load_average() -> Sequence[float]:
+    return os.getloadavg() if hasattr(os, "getloadavg") else ()
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # a part of the run was asked for that needs it not
+            continue
+    return found
+
+
+def line(finding: Finding) -> str:
+    """One finding, as it comes in."""
+    promised = str(finding.target) if finding.target else finding.note or "no target"
+    return (
+        f"{verdict(finding):7}{finding!s:>12}  {finding.name}  "
+        f"({promised}; {finding.ours} | {finding.theirs})"
+    )
+
+
+def verdict(finding: Finding) -> str:
+    if finding.target is None:
+        return "-"
+    return "met" if finding.is_met else "MISSED"
+
+
+def table(results: Results) -> str:
+    """The findings for a terminal."""
+    width = max(len(finding.name) for finding in results.findings)
+    lines = []
+    for title, found in results.grouped():
+        lines += ["", title]
+        for finding in found:
+            promised = str(finding.target) if finding.target else finding.note or "no target"
+            mark = verdict(finding) if finding.target else ""
+            lines.append(
+                f"  {finding.name:{width}}  {finding!s:>12}  {promised:<14}  {mark}".rstrip()
+            )
+    return "\n".join([*lines, "", summary(results)])
+
+
+def summary(results: Results) -> str:
+    judged, missed = len(results.judged), len(results.missed)
+    text = f"{judged - missed} of {judged} targets met"
+    left_out = sum(1 for finding in results.findings if finding.note)
+    if left_out:
+        text += (
+            f"; {left_out} left out: they are stated for longer threads than these "
+            f"{results.about['messages']:,} messages"
+        )
+    return text + "."
+
+
+def markdown(findings: Iterable[Finding]) -> list[str]:
+    rows = ["| what | ours | theirs | found | target | |", "|---|---|---|---|---|---|"]
+    for finding in findings:
+        target = str(finding.target or finding.note or "")
+        mark = {"met": "met", "MISSED": "**missed**", "-": ""}[verdict(finding)]
+        cells = (finding.name, finding.ours, finding.theirs, str(finding), target, mark)
+        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return rows
+
+
+def readme_section(results: Results) -> str:
+    """The last run in short: every target, met or missed."""
+    about = results.about
+    intro = (
+        f"{summary(results)} Measured on {about['date']}, Python {about['python']}, "
+        f"{about['cpus']} CPUs; ratios are medians of rounds in which the subjects take turns, "
+        f"and a time may miss its target by {about['tolerance']:.0%}."
+    )
+    judged = [one for _, found in results.grouped() for one in found if one.target is not None]
+    return "\n".join([intro, "", *markdown(judged)])
+
+
+def docs_section(results: Results) -> str:
+    """Everything of the last run."""
+    about = results.about
+    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
+    server = about.get("postgresql", {})
+    lines = [
+        f"{summary(results)}",
+        "",
+        f"{about['date']}, {about['system']}, {about['cpus']} CPUs, load average "
+        f"{_load(about['load_average_before'])} before and {_load(about['load_average_after'])} "
+        f"after the run of {about['seconds']} s; Python {about['python']}, SQLite "
+        f"{about['sqlite']}, "
+        + (f"PostgreSQL {server['server_version']}, " if server else "")
+        + f"{versions}. {about['messages']:,} messages, {about['rounds']} rounds or more.",
+        "",
+    ]
+    if server:
+        lines += [
+            f"PostgreSQL's fsync is {server['fsync']}, its synchronous_commit "
+            f"{server['synchronous_commit']}, its shared_buffers {server['shared_buffers']}.",
+            "",
+        ]
+    for title, found in results.grouped():
+        lines += [f"### {title}", "", *markdown(found), ""]
+    return "\n".join(lines).rstrip()
+
+
+def _load(found: Sequence[float]) -> str:
+    return f"{found[0]:.1f}" if found else "unknown"
+
+
+SECTIONS = dict(zip(PAGES, (readme_section, docs_section), strict=True))
+
+
+def with_section(page: str, section: str) -> str:
+    """*page* with what stands between the two marks replaced."""
+    before, _, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError(f"the page has no {BEGIN} … {END}")
+    return f"{before}{BEGIN}\n{section}\n{END}{after}"
+
+
+def is_whole(results: Results, groups: Sequence[str]) -> bool:
+    """Whether a run may stand in the documentation: all of it, at the full length."""
+    about: Mapping[str, Any] = results.about
+    return about["messages"] == FULL and list(about["groups"]) == list(groups)
+
+
+def write(results: Results, directory: Path) -> None:
+    """The JSON and the picture."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "results.json").write_text(results.as_json(), encoding="utf-8")
+    (directory / "results.svg").write_text(draw(results.grouped()), encoding="utf-8")
+
+
+def write_pages(results: Results, root: Path = ROOT) -> None:
+    """Bring the generated parts of the pages to *results*."""
+    for name, section in SECTIONS.items():
+        page = root / name
+        text = with_section(page.read_text(encoding="utf-8"), section(results))
+        page.write_text(text, encoding="utf-8")

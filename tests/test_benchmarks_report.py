@@ -1,0 +1,191 @@
+"""The benchmarks' rules, and that the pages show what the committed run found, losses included."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from benchmarks import report
+from benchmarks.__main__ import GROUPS
+from benchmarks.measure import Finding, Run, Target, at_least, at_most, ratio, take_turns, under
+from benchmarks.picture import draw
+from benchmarks.report import Results, with_section
+from benchmarks.workload import FEWEST, FULL, BadThreads, prose, read_messages
+
+ROOT = Path(__file__).parents[1]
+SMALL = ROOT / "tests" / "data" / "threads.jsonl"
+
+
+def finding(value: float, target: Target | None, name: str = "a & b", note: str = "") -> Finding:
+    return Finding("save", name, value, "x", target, "1 ms", "2 ms", note)
+
+
+def results(*findings: Finding) -> Results:
+    about = report.circumstances(FULL, 5, GROUPS, (0.5,), 1.0)
+    return Results(about, findings)
+
+
+@pytest.fixture
+def committed() -> Results:
+    return Results.from_json((report.COMMITTED / "results.json").read_text())
+
+
+@pytest.mark.parametrize("name", report.PAGES)
+def test_a_page_shows_the_committed_run(name: str, committed: Results) -> None:
+    page = (ROOT / name).read_text()
+
+    assert with_section(page, report.SECTIONS[name](committed)) == page, (
+        "python -m benchmarks --render writes it"
+    )
+
+
+def test_the_picture_is_that_of_the_committed_run(committed: Results) -> None:
+    assert (report.COMMITTED / "results.svg").read_text() == draw(committed.grouped())
+
+
+def test_the_committed_run_is_a_whole_one(committed: Results) -> None:
+    assert report.is_whole(committed, GROUPS)
+    assert {one.group for one in committed.findings} == set(report.TITLES)
+    assert committed.about["rounds"] >= 5
+    assert not any(one.note for one in committed.findings), "a target was left out"
+
+
+def test_the_readme_shows_every_target_that_is_missed() -> None:
+    section = report.readme_section(results(finding(9.0, at_most(1.0)), finding(0.5, at_most(1.0))))
+
+    assert "1 of 2 targets met" in section
+    assert section.count("**missed**") == 1
+
+
+def test_a_time_may_miss_by_fifteen_percent_and_bytes_by_nothing() -> None:
+    assert at_most(2.0).met_by(2.29)
+    assert not at_most(2.0).met_by(2.31)
+    assert at_least(2.0).met_by(1.71)
+    assert not at_least(2.0).met_by(1.69)
+    assert not at_most(2.0, timed=False).met_by(2.01)
+    assert not at_least(2.0, timed=False).met_by(1.99)
+
+
+def test_one_missed_target_is_exit_code_one() -> None:
+    met, missed = finding(1.0, at_most(1.0)), finding(2.0, at_most(1.0))
+
+    assert results(met, finding(99.0, None)).exit_code == 0
+    assert results(met, missed).exit_code == 1
+    assert results(met, missed).missed == [missed]
+
+
+def test_a_score_is_a_share_of_the_promise_under_both_rules() -> None:
+    assert finding(3.0, at_most(2.0)).score == 1.5
+    assert finding(3.0, at_least(6.0)).score == 2.0
+
+
+async def test_subjects_take_turns_in_an_order_that_rotates() -> None:
+    order: list[str] = []
+
+    def run(name: str) -> Run:
+        async def once() -> float:
+            order.append(name)
+            return float(len(order))
+
+        return once
+
+    found = await take_turns({name: run(name) for name in "abc"}, rounds=3)
+
+    assert "".join(order) == "abcbcacab"
+    assert found["a"] == [1.0, 6.0, 8.0]
+
+
+def test_a_ratio_is_the_median_of_the_rounds() -> None:
+    # The third round was disturbed on both sides.
+    assert ratio([1.0, 2.0, 90.0], [2.0, 4.0, 30.0]) == 0.5
+
+
+def test_a_target_for_long_threads_is_left_out_of_a_short_run_which_says_so() -> None:
+    target, note = under(FULL, 36, at_most(1.0))
+    run = results(finding(5.0, target, note=note))
+
+    assert target is None
+    assert "36" in note
+    assert "1,222" in note
+    assert run.exit_code == 0
+    assert "1 left out" in report.summary(run)
+    assert under(FULL, FULL, at_most(1.0)) == (at_most(1.0), "")
+
+
+def test_a_run_comes_back_from_its_json() -> None:
+    run = results(finding(1.0, at_most(1.0)), finding(2.0, None, note="why"))
+
+    assert Results.from_json(run.as_json()) == run
+    assert json.loads(run.as_json())["findings"][0]["is_met"] is True
+
+
+def test_the_picture_tells_met_from_missed_without_colour() -> None:
+    run = results(finding(0.5, at_most(1.0)), finding(4.0, at_most(1.0)), finding(1.0, None, "no"))
+    picture = ElementTree.fromstring(draw(run.grouped()))
+    texts = ["".join(one.itertext()) for one in picture.iter() if one.tag.endswith("text")]
+    bars = [one for one in picture.iter() if one.get("class") in ("met", "missed")]
+
+    assert texts.count("met") == texts.count("missed") == 1
+    assert "a & b" in texts
+    assert "no" not in texts, "a finding without a target has no place on the axis"
+    met, missed = bars
+    assert float(met.get("x", 0)) < float(missed.get("x", 0)), "bars go two ways from the target"
+    assert ".missed { fill: url(#hatch)" in draw(run.grouped())
+    assert "prefers-color-scheme: dark" in draw(run.grouped())
+
+
+def test_a_page_without_the_marks_is_refused() -> None:
+    with pytest.raises(ValueError, match="benchmarks:begin"):
+        with_section("# A page", "| table |")
+
+
+def test_the_small_file_of_the_repository_will_do() -> None:
+    messages = read_messages(SMALL)
+
+    assert FEWEST <= len(messages) < FULL
+    assert len(prose(messages, 20_000, 3)) == 20_000
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ('{"messages": [{"role": "user", "content": "Hi"}]}\n', f"at least {FEWEST}"),
+        ("Hello!\n", "line 1 is not a thread"),
+        ('{"thread_id": "a"}\n', "one JSON object per line"),
+        ('{"messages": ["Hi"]}\n', "no list of objects"),
+        ("", "holds 0 messages"),
+    ],
+)
+def test_a_file_that_will_not_do_is_refused_with_what_it_should_be(
+    tmp_path: Path, content: str, complaint: str
+) -> None:
+    path = tmp_path / "threads.jsonl"
+    path.write_text(content)
+
+    with pytest.raises(BadThreads, match=complaint):
+        read_messages(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], 'one JSON object per line with "messages"'),
+        (["--threads", "nowhere.jsonl"], "nowhere.jsonl: No such file"),
+        (["--threads", str(SMALL), "--only", "speed"], "--only knows growth"),
+        (["--threads", str(SMALL), "--rounds", "2"], "at least 5"),
+    ],
+)
+def test_arguments_that_will_not_do_are_exit_code_two_and_one_sentence(
+    arguments: list[str], complaint: str
+) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "benchmarks", *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+
+    assert ran.returncode == 2
+    assert complaint in ran.stderr.replace("\n", " ")
+    assert "Traceback" not in ran.stderr

@@ -1,12 +1,17 @@
-"""``place``: a migrated database of the test's own that several processes can share."""
+"""``place``: a migrated database of the test's own that several processes can share.
+
+``name`` and ``network``: a migrated database on the server, and a network on the way to it that
+does as it is told.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from proxy import Proxy, proxy
 
 from memalchemy import Database
 from servers import Postgres
@@ -34,6 +39,21 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     asyncio.run(_migrate(url))
     yield url
     server.drop_database(name)
+
+
+@pytest.fixture(scope="module")
+def name(postgres: Postgres) -> Iterator[str]:
+    """A migrated database of this module's."""
+    database = postgres.create_database()
+    asyncio.run(_migrate(postgres.url(database)))
+    yield database
+    postgres.drop_database(database)
+
+
+@pytest.fixture
+async def network(postgres: Postgres) -> AsyncIterator[Proxy]:
+    async with proxy(postgres) as front:
+        yield front
 
 
 async def _migrate(url: str) -> None:

@@ -30,10 +30,10 @@ class Disk:
 
     def fill(self) -> None:
         """Take what is left, to the last page; `clear` gives it back."""
-        with (self.path / "ballast").open("ab", buffering=0) as ballast:
-            with contextlib.suppress(OSError):  # ENOSPC is what it is for
-                while True:
-                    ballast.write(b"x" * 4096)
+        ballast = (self.path / "ballast").open("ab", buffering=0)
+        with ballast, contextlib.suppress(OSError):  # ENOSPC is what it is for
+            while True:
+                ballast.write(b"x" * 4096)
 
     def clear(self) -> None:
         (self.path / "ballast").unlink()

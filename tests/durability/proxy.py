@@ -29,7 +29,13 @@ class Proxy:
     port: int = 0
     cuts: int = 0
     """How many connections it has cut."""
+    pauses: int = 0
+    """How often it has paused."""
     _marker: tuple[re.Pattern[bytes], bool, Then] | None = None
+    _turn: tuple[int, bool] | None = None
+    _pauses: list[tuple[re.Pattern[bytes], float]] = field(default_factory=list)
+    latency: float = 0.0
+    """Seconds that every answer is late by."""
     _budgets: list[tuple[Direction, int]] = field(default_factory=list)
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
     _links: set[asyncio.Task[None]] = field(default_factory=set)
@@ -52,13 +58,25 @@ class Proxy:
         """Cut instead of forwarding the next bytes that *pattern* matches."""
         self._marker = (_word(pattern), False, "go on")
 
+    def drop_turn(self, turn: int, *, answer: bool) -> None:
+        """Cut at the *turn*-th piece, from 1, that clients send from now on: instead of forwarding
+        it, or when the server has answered it.
+        """
+        self._turn = (turn, answer)
+
+    def pause(self, pattern: str, seconds: float) -> None:
+        """Stay silent for a while, both ways, before the next bytes that *pattern* matches."""
+        self._pauses.append((_word(pattern), seconds))
+
     def cut_after(self, direction: Direction, count: int) -> None:
         """Cut the next connection once it has carried *count* bytes in *direction*."""
         self._budgets.append((direction, count))
 
     def calm(self) -> None:
         """Forget all orders."""
-        self._marker = None
+        self._marker = self._turn = None
+        self._pauses.clear()
+        self.latency = 0.0
         self._budgets.clear()
 
     async def listen(self) -> None:
@@ -130,6 +148,9 @@ class _Link:
 
     async def requests(self) -> None:
         while data := await self.client[0].read(65536):
+            await self._pause(data)
+            if self._is_its_turn():
+                self._drop_turn()
             if self._matches(data):
                 assert self.proxy._marker is not None
                 _, forward, then = self.proxy._marker
@@ -148,8 +169,32 @@ class _Link:
         while data := await self.server[0].read(65536):
             if self.answer_is_dropped:
                 self._cut()
+            if self.proxy.latency:
+                await asyncio.sleep(self.proxy.latency)
             await self._forward("to_client", data, self.client[1])
         self.client[1].close()
+
+    async def _pause(self, data: bytes) -> None:
+        for pause in list(self.proxy._pauses):
+            if pause[0].search(data):
+                self.proxy._pauses.remove(pause)
+                self.proxy.pauses += 1
+                await asyncio.sleep(pause[1])
+
+    def _is_its_turn(self) -> bool:
+        if self.proxy._turn is None:
+            return False
+        turn, answer = self.proxy._turn
+        self.proxy._turn = (turn - 1, answer)
+        return turn == 1
+
+    def _drop_turn(self) -> None:
+        assert self.proxy._turn is not None
+        _, answer = self.proxy._turn
+        self.proxy._turn = None
+        if not answer:
+            self._cut()
+        self.answer_is_dropped = True
 
     def _matches(self, data: bytes) -> bool:
         if self.proxy._marker is None:

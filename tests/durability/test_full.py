@@ -84,7 +84,7 @@ async def _limit_pages(db: Database, more: int) -> None:
 
 @contextmanager
 def on_a_small_disk(server: Postgres, driver: str) -> Iterator[Room]:
-    """Tables on a disk of 12 MB, the server's log elsewhere: for want of room there it would end."""
+    """Tables on a disk of 12 MB, the server's log elsewhere, which it ends without."""
     if not server.host.startswith("/"):
         pytest.skip("a full disk of PostgreSQL's needs its server on this machine: no POSTGRES_URL")
     with small_disk(12) as disk:
@@ -253,7 +253,7 @@ async def test_a_transaction_that_does_not_fit_leaves_nothing(room: Room, db: Da
     agent = Agent(db)
     await agent.save()
 
-    with pytest.raises(StatementFailed, match="has no room left"):
+    with pytest.raises(StatementFailed, match="has no room left"):  # noqa: PT012 - the block is full
         async with db.transaction() as tx:
             for number in range(2_000):
                 await agent.keep.save(big(number), "thread-0", f"tx{number}", connection=tx)

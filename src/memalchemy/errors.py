@@ -106,13 +106,16 @@ class DatabaseUnreachable(MemalchemyError):
     """The database did not answer, or the connection was lost and repeating was not safe.
 
     ``maybe_applied`` is true when a write had been sent and no answer came: it may have happened.
+    ``busy`` is true when the database is there but was locked, too slow, or out of connections in
+    the pool: less load or a longer timeout helps, another server does not.
     """
 
     code = "MA-UNREACHABLE"
 
-    def __init__(self, message: str, *, maybe_applied: bool = False) -> None:
+    def __init__(self, message: str, *, maybe_applied: bool = False, busy: bool = False) -> None:
         super().__init__(message)
         self.maybe_applied = maybe_applied
+        self.busy = busy
 
 
 class AuthenticationFailed(MemalchemyError):

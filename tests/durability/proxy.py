@@ -34,6 +34,7 @@ class Proxy:
     _marker: tuple[re.Pattern[bytes], bool, Then] | None = None
     _turn: tuple[int, bool] | None = None
     _pauses: list[tuple[re.Pattern[bytes], float]] = field(default_factory=list)
+    _late: list[tuple[re.Pattern[bytes], float]] = field(default_factory=list)
     latency: float = 0.0
     """Seconds that every answer is late by."""
     _budgets: list[tuple[Direction, int]] = field(default_factory=list)
@@ -68,6 +69,14 @@ class Proxy:
         """Stay silent for a while, both ways, before the next bytes that *pattern* matches."""
         self._pauses.append((_word(pattern), seconds))
 
+    def pause_answer_to(self, pattern: str, seconds: float) -> None:
+        """Forward the next bytes that *pattern* matches, and hold back what the server answers."""
+        self._late.append((_word(pattern), seconds))
+
+    def hold(self) -> None:
+        """Take connections and stay silent, until `release`."""
+        self._released.clear()
+
     def cut_after(self, direction: Direction, count: int) -> None:
         """Cut the next connection once it has carried *count* bytes in *direction*."""
         self._budgets.append((direction, count))
@@ -76,6 +85,7 @@ class Proxy:
         """Forget all orders."""
         self._marker = self._turn = None
         self._pauses.clear()
+        self._late.clear()
         self.latency = 0.0
         self._budgets.clear()
 
@@ -144,6 +154,7 @@ class _Link:
         self.proxy, self.client, self.server = proxy, client, server
         self.left: dict[Direction, int] = {}
         self.answer_is_dropped = False
+        self.silence = 0.0
         self.tail = b""
 
     async def requests(self) -> None:
@@ -169,17 +180,25 @@ class _Link:
         while data := await self.server[0].read(65536):
             if self.answer_is_dropped:
                 self._cut()
-            if self.proxy.latency:
-                await asyncio.sleep(self.proxy.latency)
+            if self.proxy.latency or self.silence:
+                late, self.silence = max(self.proxy.latency, self.silence), 0.0
+                await asyncio.sleep(late)
             await self._forward("to_client", data, self.client[1])
         self.client[1].close()
 
     async def _pause(self, data: bytes) -> None:
-        for pause in list(self.proxy._pauses):
-            if pause[0].search(data):
-                self.proxy._pauses.remove(pause)
+        if (seconds := self._due(self.proxy._pauses, data)) is not None:
+            await asyncio.sleep(seconds)
+        if (seconds := self._due(self.proxy._late, data)) is not None:
+            self.silence = seconds
+
+    def _due(self, orders: list[tuple[re.Pattern[bytes], float]], data: bytes) -> float | None:
+        for order in orders:
+            if order[0].search(data):
+                orders.remove(order)
                 self.proxy.pauses += 1
-                await asyncio.sleep(pause[1])
+                return order[1]
+        return None
 
     def _is_its_turn(self) -> bool:
         if self.proxy._turn is None:

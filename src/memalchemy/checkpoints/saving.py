@@ -165,6 +165,13 @@ class Saver:
                     ) from error
                 if found is not None:
                     return found, unanswered
+                if lost.busy:
+                    # It is on its way to a slow server, and may arrive after another attempt.
+                    raise DatabaseUnreachable(
+                        f"{lost} The save may or may not have happened: look before repeating it.",
+                        maybe_applied=True,
+                        busy=True,
+                    ) from lost.__cause__
         raise DatabaseUnreachable(
             f"the connection was lost in each of {TRIES} attempts to save", maybe_applied=True
         )

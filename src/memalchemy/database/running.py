@@ -103,7 +103,8 @@ def translator(dialect: Dialect, display: str) -> Translate:
         if isinstance(error, PoolTimeout):
             return DatabaseUnreachable(
                 f"no connection of the pool to {display} became free in time; nothing was changed. "
-                "Raise pool_size, max_overflow or pool_timeout."
+                "Raise pool_size, max_overflow or pool_timeout.",
+                busy=True,
             )
         why = f" ({type(original(error)).__name__}{f' {code}' if code else ''})"
         if failure is Failure.DISCONNECTED:
@@ -122,6 +123,7 @@ def translator(dialect: Dialect, display: str) -> Translate:
                 f"{display} stayed locked or too slow for longer than the timeout{why}; nothing "
                 "was acknowledged. Another process may hold a transaction open.",
                 maybe_applied=isinstance(original(error), TimeoutError),
+                busy=True,
             )
         if failure is Failure.AUTHENTICATION:
             return AuthenticationFailed(f"{display} refused the user or the password{why}")

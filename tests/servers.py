@@ -53,9 +53,13 @@ class Postgres:
             cursor = connection.execute(sql)
             return cursor.fetchall() if cursor.description else []
 
-    def create_database(self, *, template: str | None = None) -> str:
+    def create_database(self, *, template: str | None = None, tablespace: str | None = None) -> str:
         name = f"test_{uuid.uuid4().hex[:12]}"
-        self.execute(f"CREATE DATABASE {name}" + (f" TEMPLATE {template}" if template else ""))
+        self.execute(
+            f"CREATE DATABASE {name}"
+            + (f" TEMPLATE {template}" if template else "")
+            + (f" TABLESPACE {tablespace}" if tablespace else "")
+        )
         return name
 
     def drop_database(self, name: str) -> None:

@@ -1,13 +1,17 @@
-"""``place``: a migrated database of the test's own that several processes can share."""
+"""``place``: a migrated database of the test's own that several processes can share.
+
+``network``: a network on the way to the server that does as it is told.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from proxy import Proxy, proxy
 
 from memalchemy import Database
 from servers import Postgres
@@ -40,6 +44,12 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     asyncio.run(_migrate(url))
     yield url
     server.drop_database(name)
+
+
+@pytest.fixture
+async def network(postgres: Postgres) -> AsyncIterator[Proxy]:
+    async with proxy(postgres) as front:
+        yield front
 
 
 async def _migrate(url: str) -> None:

@@ -29,7 +29,14 @@ class Proxy:
     port: int = 0
     cuts: int = 0
     """How many connections it has cut."""
+    pauses: int = 0
+    """How often it has paused."""
     _marker: tuple[re.Pattern[bytes], bool, Then] | None = None
+    _turn: tuple[int, bool] | None = None
+    _pauses: list[tuple[re.Pattern[bytes], float]] = field(default_factory=list)
+    _late: list[tuple[re.Pattern[bytes], float]] = field(default_factory=list)
+    latency: float = 0.0
+    """Seconds that every answer is late by."""
     _budgets: list[tuple[Direction, int]] = field(default_factory=list)
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
     _links: set[asyncio.Task[None]] = field(default_factory=set)
@@ -52,13 +59,34 @@ class Proxy:
         """Cut instead of forwarding the next bytes that *pattern* matches."""
         self._marker = (_word(pattern), False, "go on")
 
+    def drop_turn(self, turn: int, *, answer: bool) -> None:
+        """Cut at the *turn*-th piece, from 1, that clients send from now on: instead of forwarding
+        it, or when the server has answered it.
+        """
+        self._turn = (turn, answer)
+
+    def pause(self, pattern: str, seconds: float) -> None:
+        """Stay silent for a while, both ways, before the next bytes that *pattern* matches."""
+        self._pauses.append((_word(pattern), seconds))
+
+    def pause_answer_to(self, pattern: str, seconds: float) -> None:
+        """Forward the next bytes that *pattern* matches, and hold back what the server answers."""
+        self._late.append((_word(pattern), seconds))
+
+    def hold(self) -> None:
+        """Take connections and stay silent, until `release`."""
+        self._released.clear()
+
     def cut_after(self, direction: Direction, count: int) -> None:
         """Cut the next connection once it has carried *count* bytes in *direction*."""
         self._budgets.append((direction, count))
 
     def calm(self) -> None:
         """Forget all orders."""
-        self._marker = None
+        self._marker = self._turn = None
+        self._pauses.clear()
+        self._late.clear()
+        self.latency = 0.0
         self._budgets.clear()
 
     async def listen(self) -> None:
@@ -126,10 +154,14 @@ class _Link:
         self.proxy, self.client, self.server = proxy, client, server
         self.left: dict[Direction, int] = {}
         self.answer_is_dropped = False
+        self.silence = 0.0
         self.tail = b""
 
     async def requests(self) -> None:
         while data := await self.client[0].read(65536):
+            await self._pause(data)
+            if self._is_its_turn():
+                self._drop_turn()
             if self._matches(data):
                 assert self.proxy._marker is not None
                 _, forward, then = self.proxy._marker
@@ -148,8 +180,40 @@ class _Link:
         while data := await self.server[0].read(65536):
             if self.answer_is_dropped:
                 self._cut()
+            if self.proxy.latency or self.silence:
+                late, self.silence = max(self.proxy.latency, self.silence), 0.0
+                await asyncio.sleep(late)
             await self._forward("to_client", data, self.client[1])
         self.client[1].close()
+
+    async def _pause(self, data: bytes) -> None:
+        if (seconds := self._due(self.proxy._pauses, data)) is not None:
+            await asyncio.sleep(seconds)
+        if (seconds := self._due(self.proxy._late, data)) is not None:
+            self.silence = seconds
+
+    def _due(self, orders: list[tuple[re.Pattern[bytes], float]], data: bytes) -> float | None:
+        for order in orders:
+            if order[0].search(data):
+                orders.remove(order)
+                self.proxy.pauses += 1
+                return order[1]
+        return None
+
+    def _is_its_turn(self) -> bool:
+        if self.proxy._turn is None:
+            return False
+        turn, answer = self.proxy._turn
+        self.proxy._turn = (turn - 1, answer)
+        return turn == 1
+
+    def _drop_turn(self) -> None:
+        assert self.proxy._turn is not None
+        _, answer = self.proxy._turn
+        self.proxy._turn = None
+        if not answer:
+            self._cut()
+        self.answer_is_dropped = True
 
     def _matches(self, data: bytes) -> bool:
         if self.proxy._marker is None:

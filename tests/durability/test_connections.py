@@ -14,7 +14,7 @@ from typing import Literal
 from uuid import uuid4
 
 import pytest
-from proxy import Proxy, proxy
+from proxy import Proxy
 
 from memalchemy import Checkpointer, Database, DatabaseUnreachable
 from memalchemy.events import Event, subscribe
@@ -25,12 +25,6 @@ pytestmark = pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
 A_WHILE = 60
 
 COMMIT = "COMMIT[;\0]"  # and not READ COMMITTED
-
-
-@pytest.fixture
-async def network(postgres: Postgres) -> AsyncIterator[Proxy]:
-    async with proxy(postgres) as front:
-        yield front
 
 
 @pytest.fixture

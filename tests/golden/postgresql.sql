@@ -2480,29 +2480,34 @@ l_rows AS (
       $33::VARCHAR[], $34::TIMESTAMP WITH TIME ZONE[], $35::TIMESTAMP WITH TIME ZONE[],
       $36::VARCHAR[]) AS l_given(tenant, thread_id, namespace, epoch, saves, head_id, now, expires_at,
       meta)),
+sound AS (
+  SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
+    count((
+      SELECT deltas.seq
+      FROM deltas
+      WHERE deltas.tenant = r_rows.tenant
+      AND deltas.thread_id = r_rows.thread_id
+      AND deltas.namespace = r_rows.namespace
+      AND deltas.seq = r_rows.base_seq
+      AND deltas.checksum = r_rows.base_checksum)) AS based
+  FROM r_rows
+  GROUP BY r_rows.tenant, r_rows.thread_id, r_rows.namespace),
 head AS (UPDATE threads
   SET next_seq=(threads.next_seq + l_rows.saves), version=(threads.version + l_rows.saves),
     head_id=l_rows.head_id, previous_id=threads.head_id, updated_at=l_rows.now,
     expires_at=l_rows.expires_at
-  FROM l_rows
+  FROM l_rows, sound
   WHERE threads.tenant = l_rows.tenant
   AND threads.thread_id = l_rows.thread_id
   AND threads.namespace = l_rows.namespace
+  AND sound.tenant = l_rows.tenant
+  AND sound.thread_id = l_rows.thread_id
+  AND sound.namespace = l_rows.namespace
+  AND sound.based = l_rows.saves
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > l_rows.now)
   AND threads.epoch = l_rows.epoch
-  AND (
-    SELECT count(*) AS count_1
-    FROM r_rows
-    JOIN deltas ON deltas.tenant = r_rows.tenant
-    AND deltas.thread_id = r_rows.thread_id
-    AND deltas.namespace = r_rows.namespace
-    AND deltas.seq = r_rows.base_seq
-    AND deltas.checksum = r_rows.base_checksum
-    WHERE r_rows.tenant = l_rows.tenant
-    AND r_rows.thread_id = l_rows.thread_id
-    AND r_rows.namespace = l_rows.namespace) = l_rows.saves
   RETURNING threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
     threads.epoch, threads.previous_id),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,

@@ -71,6 +71,7 @@ class Saver:
             ThreadDeleted: a parent was named, and the thread has been deleted since.
             NotFound: ``parent_id`` is not a checkpoint of the thread.
         """
+        unanswered = False
         for attempt in range(TRIES):
             tip = await self._tip(request, connection, event, fresh=attempt > 0)
             size = values.state_size(request.parts)
@@ -80,9 +81,10 @@ class Saver:
             # Others can go on deleting bases; a snapshot needs none.
             snapshot = attempt >= DELTA_TRIES
             draft = await off_loop(size, partial(self._encode, request, state, tip, snapshot))
-            position = await self._write(request, *draft, connection, event)
+            position, lost = await self._write(request, *draft, connection, event)
+            unanswered = unanswered or lost
             if position is None:
-                position = await self._explain(request, connection, event)
+                position = await self._explain(request, connection, event, unanswered)
             if position is not None:
                 break
         else:
@@ -133,20 +135,22 @@ class Saver:
         words: str | None,
         connection: HostConnection | None,
         event: Event,
-    ) -> Position | None:
-        """Append; ``None`` if the log is not as the draft assumes.
+    ) -> tuple[Position | None, bool]:
+        """Append; ``None`` if the log is not as the draft assumes. And whether an answer was lost.
 
         When the answer is lost, nobody knows whether the save happened. Doing it again could move
         it behind what others have built on it since, so look for it first: the id together with
         the time of this very request.
         """
-        log = request.log
+        log, unanswered = request.log, False
         for _ in range(TRIES):
             try:
-                return await self._send(request, draft, words, connection, event)
+                position = await self._send(request, draft, words, connection, event)
+                return position, unanswered
             except DatabaseUnreachable as lost:
                 if not lost.maybe_applied or connection is not None:
                     raise
+                unanswered = True
                 publish(Event("database.retry", log.tenant, log.thread_id, request.checkpoint_id))
                 try:
                     found = await self.db.read(
@@ -158,7 +162,14 @@ class Saver:
                         maybe_applied=True,
                     ) from error
                 if found is not None:
-                    return found
+                    return found, unanswered
+                if lost.busy:
+                    # It is on its way to a slow server, and may arrive after another attempt.
+                    raise DatabaseUnreachable(
+                        f"{lost} The save may or may not have happened: look before repeating it.",
+                        maybe_applied=True,
+                        busy=True,
+                    ) from lost.__cause__
         raise DatabaseUnreachable(
             f"the connection was lost in each of {TRIES} attempts to save", maybe_applied=True
         )
@@ -285,11 +296,11 @@ class Saver:
         return row
 
     async def _explain(
-        self, request: Request, connection: HostConnection | None, event: Event
+        self, request: Request, connection: HostConnection | None, event: Event, unanswered: bool
     ) -> Position | None:
         """Why nothing was appended: raise what the caller must know, or make ready to try again.
 
-        Returns where it was appended after all, by an attempt whose answer was lost.
+        Returns where it was appended after all, by an attempt that was left *unanswered*.
         """
         log, expected = request.log, request.expected_parent
         self.cache.drop(log)
@@ -300,20 +311,23 @@ class Saver:
                 raise ThreadDeleted(log.thread_id)
             return None
         if head is not None and head.is_expired(request.now):
-            await self.db.write(
-                lambda: remove_log(self.db.dialect, log, lambda h: h.is_expired(request.now)),
-                connection=connection,
-                event=event,
-            )
+            try:
+                await self.db.write(
+                    lambda: remove_log(self.db.dialect, log, lambda h: h.is_expired(request.now)),
+                    connection=connection,
+                    event=event,
+                )
+            except DatabaseUnreachable as lost:
+                if not lost.maybe_applied or connection is not None:
+                    raise  # otherwise the next attempt sees whether it is gone
             return None
         newest = None if head is None else head.head_id
         if expected is UNSET or newest == expected:
             return None
-        found = await self.db.read(
-            partial(_find, self.db.dialect, request), connection=connection, event=event
-        )
-        if found is not None:
-            return found
+        if unanswered:  # else what is found is another's, of the same id at the same moment
+            found = await self.db.read(partial(_find, self.db.dialect, request), event=event)
+            if found is not None:
+                return found
         raise Conflict(
             f"the newest checkpoint of thread {log.thread_id!r} is {newest!r}, not {expected!r}; "
             "nothing was written. Load it, apply the change to it and save again.",

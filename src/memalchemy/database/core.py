@@ -321,6 +321,10 @@ class Core:
                         ),
                         maybe_applied=unknown and mode != "read",
                     ) from error.__cause__
+            except DatabaseUnreachable as error:
+                # Too slow an answer: the same holds of what it was to.
+                error.maybe_applied = error.maybe_applied and (bool(committing) or mode == "single")
+                raise
             publish(Event("database.retry", details={"attempt": attempt}))
             await asyncio.sleep(random.uniform(0, 0.02 * 4**attempt))
         raise AssertionError("unreachable")

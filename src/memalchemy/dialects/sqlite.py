@@ -279,6 +279,8 @@ class SQLite(Dialect):
         primary = code & 0xFF
         if code in (sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY):
             return Failure.UNIQUE, name
+        if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # no room for the -shm file: opening wants 32 KB
+            return Failure.FULL, name
         failure = {
             sqlite3.SQLITE_BUSY: Failure.BUSY,
             sqlite3.SQLITE_LOCKED: Failure.BUSY,

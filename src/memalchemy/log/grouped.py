@@ -90,28 +90,25 @@ def _select(values: Mapping[str, ColumnElement[Any]], source: FromClause) -> Any
 
 
 def _advanced(d: Dialect, rows: FromClause, logs: FromClause) -> Any:
-    based = (
-        select(func.count())
-        .select_from(rows)
-        .join(
-            DELTAS,
-            and_(
-                *(DELTAS.c[name] == rows.c[name] for name in LOG_KEY),
-                DELTAS.c.seq == rows.c.base_seq,
-                DELTAS.c.checksum == rows.c.base_checksum,
-            ),
-        )
-        .where(*(rows.c[name] == logs.c[name] for name in LOG_KEY))
-        .scalar_subquery()
+    # How many of a log's rows have the base that they name: one probe for each row, made once.
+    there = and_(
+        *(DELTAS.c[name] == rows.c[name] for name in LOG_KEY),
+        DELTAS.c.seq == rows.c.base_seq,
+        DELTAS.c.checksum == rows.c.base_checksum,
     )
+    probe = select(DELTAS.c.seq).where(there).correlate(rows).scalar_subquery()
+    key = [rows.c[name] for name in LOG_KEY]
+    based = select(*key, func.count(probe).label("based"))
+    sound = based.group_by(*key).cte("sound")
     return (
         update(THREADS)
         .where(
             *(THREADS.c[name] == logs.c[name] for name in LOG_KEY),
+            *(sound.c[name] == logs.c[name] for name in LOG_KEY),
+            sound.c.based == logs.c.saves,
             THREADS.c.deleted_at.is_(None),
             or_(THREADS.c.expires_at.is_(None), THREADS.c.expires_at > logs.c.now),
             THREADS.c.epoch == logs.c.epoch,
-            based == logs.c.saves,
         )
         .values(
             next_seq=THREADS.c.next_seq + logs.c.saves,

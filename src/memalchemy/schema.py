@@ -11,13 +11,11 @@ with one exception: deleting a `ThreadRow` removes its log.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -37,11 +35,13 @@ from sqlalchemy import (
     column,
     text,
 )
-from sqlalchemy.dialects import oracle, postgresql  # noqa: TID251 - column types have variants
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
+from memalchemy.codec import vectors
 from memalchemy.keys import decode_id, encode_id
+
+# A dialect's own types are imported where they are needed: most processes need one database's.
 
 
 class Key(TypeDecorator[str]):
@@ -89,8 +89,12 @@ class UtcDateTime(TypeDecorator[datetime]):
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
         if dialect.name == "postgresql":
+            from sqlalchemy.dialects import postgresql  # noqa: TID251
+
             return dialect.type_descriptor(postgresql.TIMESTAMP(timezone=True))
         if dialect.name == "oracle":
+            from sqlalchemy.dialects import oracle  # noqa: TID251
+
             return dialect.type_descriptor(oracle.TIMESTAMP())
         return dialect.type_descriptor(DateTime())
 
@@ -116,6 +120,8 @@ class Json(TypeDecorator[Any]):
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
         if dialect.name == "postgresql":
+            from sqlalchemy.dialects import postgresql  # noqa: TID251
+
             return dialect.type_descriptor(postgresql.JSONB())
         return dialect.type_descriptor(JSON())
 
@@ -159,6 +165,8 @@ class Vector(TypeDecorator[Sequence[float]]):
         if dialect.name == "postgresql":
             return dialect.type_descriptor(PgVector())
         if dialect.name == "oracle":
+            from sqlalchemy.dialects import oracle  # noqa: TID251
+
             float32 = oracle.VectorStorageFormat.FLOAT32
             return dialect.type_descriptor(oracle.VECTOR(storage_format=float32))  # type: ignore[no-untyped-call]
         return dialect.type_descriptor(LargeBinary())
@@ -166,17 +174,18 @@ class Vector(TypeDecorator[Sequence[float]]):
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
         if value is None:
             return None
-        vector = np.asarray(value, dtype="<f4")
+        stored = vectors.to_bytes(value)
         if dialect.name == "sqlite":
-            return vector.tobytes()
+            return stored
         # The driver takes an array, never a list: SQLAlchemy's own conversion is bypassed here.
-        return array("f", vector) if dialect.name == "oracle" else str(vector.tolist())
+        vector = vectors.from_bytes(stored)
+        return vector if dialect.name == "oracle" else str(vector.tolist())
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
         if value is None:
             return None
         if isinstance(value, (bytes, memoryview)):
-            return np.frombuffer(value, dtype="<f4").tolist()
+            return vectors.from_bytes(value).tolist()
         if isinstance(value, str):
             return [float(number) for number in value[1:-1].split(",")]
         return list(value)

@@ -6,11 +6,9 @@ nothing of bytes or SQL.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
-
-from pydantic import BaseModel, SecretBytes, SecretStr
-from pydantic_core import to_jsonable_python
 
 from memalchemy.errors import NotSerialisable
 
@@ -34,7 +32,7 @@ def to_mapping(state: Any) -> tuple[Mapping[str, Any], Fallback | None]:
         if not isinstance(mapping, Mapping):
             raise NotSerialisable("", "is what to_checkpoint() returned, and it is not a mapping")
         return mapping, None
-    if isinstance(state, BaseModel):
+    if _is_model(type(state)):
         dumped = state.model_dump(
             mode="python", round_trip=True, by_alias=True, serialize_as_any=True
         )
@@ -48,7 +46,16 @@ def to_mapping(state: Any) -> tuple[Mapping[str, Any], Fallback | None]:
     )
 
 
+def _is_model(kind: Any) -> bool:
+    # A model's class cannot be there without pydantic, which takes longer to import than all this.
+    pydantic = sys.modules.get("pydantic")
+    return pydantic is not None and isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
+
+
 def _json_form(value: Any) -> Any:
+    from pydantic import SecretBytes, SecretStr
+    from pydantic_core import to_jsonable_python
+
     if isinstance(value, (SecretStr, SecretBytes)):
         raise TypeError("a secret's JSON form is a row of asterisks")
     return to_jsonable_python(value)
@@ -61,6 +68,6 @@ def from_mapping(stored: dict[str, Any], state_type: Any | None) -> Any:
     build = getattr(state_type, "from_checkpoint", None)
     if callable(build):
         return build(stored)
-    if isinstance(state_type, type) and issubclass(state_type, BaseModel):
+    if _is_model(state_type):
         return state_type.model_validate(stored)
     return state_type(stored)

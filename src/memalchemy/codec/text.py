@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import orjson
@@ -25,10 +26,19 @@ MAX_TOKEN = 100
 """Longer runs are encodings and hashes, which nobody searches for."""
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
-_TOKEN = re.compile(f"[{_CJK}]|[^\\W_{_CJK}]+")
 _ASCII_TOKEN = re.compile("[A-Za-z0-9]+")
-_CJK_CHARACTER = re.compile(f"[{_CJK}]")
 _VOICING_MARKS = "\u3099\u309a"
+
+
+# Compiled when first needed: large classes of characters take as long as importing the rest.
+@cache
+def _token_pattern() -> re.Pattern[str]:
+    return re.compile(f"[{_CJK}]|[^\\W_{_CJK}]+")
+
+
+@cache
+def _cjk_pattern() -> re.Pattern[str]:
+    return re.compile(f"[{_CJK}]")
 
 
 def search_text(strings: Iterable[str]) -> str | None:
@@ -54,7 +64,8 @@ def tokens(text: str) -> list[str]:
         found: list[str] = _ASCII_TOKEN.findall(text)
     else:
         found = [
-            token if token.isascii() else token.casefold() for token in _TOKEN.findall(_fold(text))
+            token if token.isascii() else token.casefold()
+            for token in _token_pattern().findall(_fold(text))
         ]
     if found and len(max(found, key=len)) > MAX_TOKEN:
         return [token for token in found if len(token) <= MAX_TOKEN]
@@ -92,7 +103,7 @@ def _lowered(token: str) -> str:
 
 def is_cjk(token: str) -> bool:
     """Whether *token* is a single Chinese, Japanese or Korean character."""
-    return len(token) == 1 and _CJK_CHARACTER.match(token) is not None
+    return len(token) == 1 and _cjk_pattern().match(token) is not None
 
 
 def snippet(text: str, terms: Iterable[list[str]], width: int = 24) -> str:

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 from memalchemy.dialects.base import Dialect, Failure
-from memalchemy.dialects.oracle import Oracle
-from memalchemy.dialects.postgresql import PostgreSQL
-from memalchemy.dialects.sqlite import SQLite
 from memalchemy.errors import UnknownURL
 
-DIALECTS: dict[str, Dialect] = {d.name: d for d in (SQLite(), PostgreSQL(), Oracle())}
+_CLASSES = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "oracle": "Oracle"}
+
+
+class _Dialects(dict[str, Dialect]):
+    """By name; each is imported when it is asked for, with the SQLAlchemy dialect it stands on."""
+
+    def __missing__(self, name: str) -> Dialect:
+        made: Dialect = getattr(import_module(f"{__name__}.{name}"), _CLASSES[name])()
+        return self.setdefault(name, made)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _CLASSES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_CLASSES)
+
+
+DIALECTS: dict[str, Dialect] = _Dialects()
 
 
 def dialect_of(bind: Any) -> Dialect:

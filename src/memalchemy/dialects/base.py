@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
 from sqlalchemy import (
     CTE,
     ColumnElement,
@@ -30,6 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import URL
 
+from memalchemy.codec import vectors
 from memalchemy.schema import Vector
 
 
@@ -253,7 +253,7 @@ class Dialect:
 
     def vector_parameter(self, vector: bytes, native: bool) -> Any:
         """A vector of float32 as `vector_in` binds it."""
-        return np.frombuffer(vector, "<f4")
+        return vectors.from_bytes(vector)
 
     def vector_out(self, vector: ColumnElement[Any], native: bool) -> ColumnElement[Any]:
         """A vector as something that the driver can read: bytes, text or a list of numbers."""

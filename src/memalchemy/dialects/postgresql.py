@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar
 
-import numpy as np
 import orjson
 from sqlalchemy import (
     CTE,
@@ -44,6 +43,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
+from memalchemy.codec import vectors
 from memalchemy.dialects.base import Dialect, Failure, original, quoted
 from memalchemy.schema import Base, CheckpointRow, DeltaRow, Json, PgVector
 
@@ -354,7 +354,7 @@ class PostgreSQL(Dialect):
                 one,
                 [
                     {f"k_{c.name}": value for c, value in zip(key, row, strict=False)}
-                    | {"floats": str(np.frombuffer(bytes(row[-1]), "<f4").tolist())}
+                    | {"floats": str(vectors.from_bytes(bytes(row[-1])).tolist())}
                     for row in rows
                 ],
             )
@@ -377,7 +377,7 @@ class PostgreSQL(Dialect):
         return bindparam(name, type_=LargeBinary)
 
     def vector_parameter(self, vector: bytes, native: bool) -> Any:
-        return str(np.frombuffer(vector, "<f4").tolist()) if native else vector
+        return str(vectors.from_bytes(vector).tolist()) if native else vector
 
     def vector_out(self, vector: ColumnElement[Any], native: bool) -> ColumnElement[Any]:
         # As text: a driver knows the native type only once it has been introduced to it.

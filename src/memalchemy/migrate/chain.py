@@ -10,12 +10,9 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import sqlalchemy as sa
-from alembic.operations import Operations
-from alembic.runtime.migration import MigrationContext, MigrationInfo
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 from sqlalchemy.schema import CreateSchema
 
@@ -23,6 +20,11 @@ from memalchemy._version import __version__
 from memalchemy.dialects import DIALECTS, Dialect, dialect_of
 from memalchemy.errors import MemalchemyError, SchemaOutdated, SchemaTooNew
 from memalchemy.schema import Base, Json
+
+# Alembic is imported where it is used: half of the time that importing this package would take.
+if TYPE_CHECKING:
+    from alembic.runtime.migration import MigrationContext, MigrationInfo
+    from alembic.script import ScriptDirectory
 
 VERSION_TABLE = "memalchemy_version"
 TABLES = tuple(table.name for table in Base.metadata.sorted_tables)
@@ -45,6 +47,8 @@ def script_location() -> Path:
 @cache
 def scripts() -> ScriptDirectory:
     """The chain of revisions."""
+    from alembic.script import ScriptDirectory
+
     return ScriptDirectory(str(script_location()))
 
 
@@ -155,6 +159,9 @@ def offline(
     out = io.StringIO()
     move = scripts()._downgrade_revs if down else scripts()._upgrade_revs
     steps = Steps()
+    from alembic.operations import Operations
+    from alembic.runtime.migration import MigrationContext
+
     context = MigrationContext.configure(
         dialect_name=dialect,
         opts=context_options(schema, DIALECTS[dialect])
@@ -226,6 +233,9 @@ def _run(
     steps = Steps()
     opts = context_options(schema, dialect_of(connection)) | options
     opts |= {"fn": moves, "on_version_apply": (steps,)}
+    from alembic.operations import Operations
+    from alembic.runtime.migration import MigrationContext
+
     context = MigrationContext.configure(connection, opts=opts)
     with _alembic_is_global, Operations.context(context):
         context.run_migrations()

@@ -5,10 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection
 
 from memalchemy.dialects import DIALECTS
@@ -25,6 +24,9 @@ from memalchemy.migrate.chain import (
     write_script,
 )
 from memalchemy.schema import Base, Vector
+
+if TYPE_CHECKING:
+    from alembic.runtime.migration import MigrationContext
 
 # SQLite's text indexes bring tables of their own, and Oracle's too (DR$…).
 _INDEX_TABLES = ("deltas_search", "checkpoints_meta")

@@ -12,7 +12,7 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
-import numpy as np
+from memalchemy.codec import vectors
 
 Values = Mapping[str, Any]
 _SEAL_BITS = 31
@@ -63,7 +63,7 @@ def float32(vector: Any) -> bytes:
         vector = [float(number) for number in vector.strip("[]").split(",") if number]
     if isinstance(vector, (bytes, memoryview)):
         return bytes(vector)
-    return np.asarray(vector, dtype="<f4").tobytes()
+    return vectors.to_bytes(vector)
 
 
 def sealed_epoch(head: Values) -> int:

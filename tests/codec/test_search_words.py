@@ -13,6 +13,7 @@ from states import examples
 from states import states as any_states
 
 from memalchemy.codec import text
+from memalchemy.codec.deltas import Comparison
 from memalchemy.codec.text import added_strings, is_cjk, query_terms, search_text, snippet, tokens
 from memalchemy.codec.values import encode_state
 
@@ -219,7 +220,7 @@ def strings_in(value: Any) -> list[str]:
 
 def added(before: dict[str, Any] | None, after: dict[str, Any]) -> list[str]:
     """The tokens of what a step from *before* to *after* added."""
-    parent = None if before is None else encode_state(before)
+    parent = None if before is None else Comparison(encode_state(before))
     return [t for s in added_strings(after, encode_state(after), parent) for t in tokens(s)]
 
 
@@ -401,7 +402,7 @@ def test_the_work_for_a_step_does_not_grow_with_the_history() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text, "ormsgpack", Counting)
-        assert list(added_strings(after, new, parent)) == ["user", "goodbye"]
+        assert list(added_strings(after, new, Comparison(parent))) == ["user", "goodbye"]
     assert calls < 10
 
 

@@ -152,12 +152,13 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
         life = self._ttl if ttl is None else _positive(ttl)
         if parent_id is not None and parent_id == checkpoint_id:
             raise ValueError("a checkpoint cannot be its own parent")
+        cached = self._cache.get(log) if connection is None else None
         now = datetime.now(UTC)
         request = Request(
             log=log,
             checkpoint_id=checkpoint_id,
             state=mapping,
-            parts=await encode_off_loop(mapping, fallback),
+            encoded=await encode_off_loop(mapping, fallback, cached),
             metadata=check_metadata(metadata),
             parent_id=parent_id,
             expected_parent=expected_parent,

@@ -16,6 +16,7 @@ from memalchemy.checkpoints.grouping import Together
 from memalchemy.checkpoints.queries import chain, find_saved
 from memalchemy.checkpoints.upkeep import retention_binds
 from memalchemy.codec import text, values
+from memalchemy.codec.deltas import Comparison
 from memalchemy.contracts import UNSET, Retention, Unset
 from memalchemy.database import OFF_LOOP_BYTES, Database, HostConnection, Then, off_loop
 from memalchemy.dialects import Dialect
@@ -37,13 +38,23 @@ DELTA_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
+class Encoded:
+    """A state as bytes, with what was learnt about it on the way."""
+
+    parts: values.Parts
+    textual: frozenset[str]
+    parent: Comparison | None
+    """It, held against what the cache had for its parent."""
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """Everything a save was asked for, checked."""
 
     log: Log
     checkpoint_id: str
     state: Mapping[str, Any]
-    parts: values.Parts
+    encoded: Encoded
     metadata: dict[str, Any]
     parent_id: str | None
     expected_parent: str | Unset | None
@@ -74,7 +85,7 @@ class Saver:
         unanswered = False
         for attempt in range(TRIES):
             tip = await self._tip(request, connection, event, fresh=attempt > 0)
-            size = values.state_size(request.parts)
+            size = values.state_size(request.encoded.parts)
             # The caller's object may change while we wait; what was encoded does not.
             waited = not event.cache_hit or size >= OFF_LOOP_BYTES
             state = None if waited else request.state
@@ -94,7 +105,9 @@ class Saver:
             )
         stored, _ = draft
         event.payload_bytes, event.state_bytes = len(stored.payload), stored.raw_size
-        new = stored.as_tip(request.checkpoint_id, position.seq, position.epoch)
+        new = stored.as_tip(
+            request.checkpoint_id, position.seq, position.epoch, request.encoded.textual
+        )
         if connection is None:
             self.cache.put(request.log, new)
         else:
@@ -230,17 +243,21 @@ class Saver:
         self, request: Request, state: Mapping[str, Any] | None, tip: Tip | None, snapshot: bool
     ) -> tuple[Draft, str | None]:
         draft = encode(
-            request.parts,
+            request.encoded.parts,
             None if snapshot else tip,
             level=self.compression_level,
             max_depth=self.max_chain_depth,
         )
         if not self.index_text:
             return draft, None
-        parent = None if tip is None else tip.parts()
+        parent = request.encoded.parent
+        if tip is None:
+            parent = None
+        elif parent is None or parent.parts is not tip.links[-1].parts:
+            parent = Comparison(tip.parts())
         if state is None:
-            state = values.decode_state(request.parts)
-        added = text.added_strings(state, request.parts, parent)
+            state = values.decode_state(request.encoded.parts)
+        added = text.added_strings(state, request.encoded.parts, parent)
         return draft, text.search_text(added)
 
     def _append(self, request: Request, draft: Draft, words: str | None) -> Program[Any]:
@@ -361,10 +378,24 @@ def weight(tip: Tip | None) -> int:
 
 
 async def encode_off_loop(
-    state: Mapping[str, Any], fallback: values.Fallback | None
-) -> values.Parts:
-    """`values.encode_state`, its slow half in a thread where that would stop the loop for long."""
-    parts, left = values.encode_plain(state)
+    state: Mapping[str, Any], fallback: values.Fallback | None, tip: Tip | None
+) -> Encoded:
+    """`values.encode_state`, its slow half in a thread where that would stop the loop for long.
+
+    *tip* is what the cache has for the parent, if anything.
+    """
+    held = None if tip is None else tip.links[-1].parts
+    parent = None if held is None else Comparison(held)
+
+    def known(key: str, encoded: bytes) -> bool:
+        """Nothing binary was there, and nothing that was added since looks it."""
+        assert parent is not None
+        assert tip is not None
+        return key in tip.textual and not values.may_be_binary(parent.adds(key, encoded))
+
+    parts, left, textual = values.encode_plain(state, None if parent is None else known)
     if left and values.is_heavy(state[key] for key in left):
-        return await asyncio.to_thread(values.encode_rest, state, parts, left, fallback)
-    return values.encode_rest(state, parts, left, fallback)
+        parts = await asyncio.to_thread(values.encode_rest, state, parts, left, fallback)
+    else:
+        parts = values.encode_rest(state, parts, left, fallback)
+    return Encoded(parts, textual, parent)

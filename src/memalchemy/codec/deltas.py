@@ -246,6 +246,30 @@ def _between(value: Pieces, low: int, high: int) -> Pieces:
     return found
 
 
+class Comparison:
+    """A state that others are held against; each of their values is compared once."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self._found: dict[str, tuple[bytes, list[Edit]]] = {}
+
+    def edits(self, key: str, new: bytes) -> list[Edit]:
+        """What makes *new* of the value that the state has under *key*."""
+        found = self._found.get(key)
+        if found is None or found[0] is not new:
+            found = self._found[key] = new, edits(self.parts[key], new)
+        return found[1]
+
+    def adds(self, key: str, new: bytes) -> bytes:
+        """What *new* has beyond the state's own value, all in one."""
+        added: list[bytes] = []
+        at = 0
+        for keep, _, add in self.edits(key, new):
+            added.append(new[at + keep : at + keep + add])
+            at += keep + add
+        return b"".join(added)
+
+
 def edits(old: bytes, new: bytes) -> list[Edit]:
     """What makes *new* of *old*; empty if they are equal.
 

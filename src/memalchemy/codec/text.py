@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 import ormsgpack
 
-from memalchemy.codec.deltas import edits
+from memalchemy.codec.deltas import Comparison, Edit, edits
 from memalchemy.codec.values import TAGGED, Parts
 
 MAX_TEXT = 200_000
@@ -123,23 +123,26 @@ def snippet(text: str, terms: Iterable[list[str]], width: int = 24) -> str:
     return "".join(out)
 
 
-def added_strings(state: Mapping[str, Any], new: Parts, parent: Parts | None) -> Iterator[str]:
+def added_strings(state: Mapping[str, Any], new: Parts, parent: Comparison | None) -> Iterator[str]:
     """The strings that *new* has and *parent* had not; all of them without a parent.
 
     *state* is what *new* encodes. Cost is by what changed, not by the size of the state, where
     states grow at the end, as histories do.
     """
     for key, encoded in new.items():
-        old = None if parent is None else parent.get(key)
+        old = None if parent is None else parent.parts.get(key)
         if old is encoded or old == encoded:
             continue
         tagged = encoded[:1] == TAGGED
-        encoded = encoded.removeprefix(TAGGED)
-        value = ormsgpack.unpackb(encoded) if tagged else state[key]
+        value = ormsgpack.unpackb(encoded.removeprefix(TAGGED)) if tagged else state[key]
         found: Iterable[Any] = [value]
-        if old is not None:
-            ranges = _added(old.removeprefix(TAGGED), encoded)
-            found = _descend(value, encoded, 0, len(encoded), ranges)
+        if parent is not None and old is not None:
+            if tagged or old[:1] == TAGGED:
+                encoded = encoded.removeprefix(TAGGED)
+                changes = edits(old.removeprefix(TAGGED), encoded)
+            else:
+                changes = parent.edits(key, encoded)
+            found = _descend(value, encoded, 0, len(encoded), _added(changes))
         for part in found:
             yield from _tagged_strings(part) if tagged else _strings(part)
 
@@ -195,11 +198,11 @@ def _tagged_strings(tree: Any) -> Iterator[str]:
 Range = tuple[int, int]
 
 
-def _added(old: bytes, new: bytes) -> list[Range]:
-    """The ranges of *new* that *old* has not; an empty one where something was only dropped."""
+def _added(changes: Iterable[Edit]) -> list[Range]:
+    """The ranges of a new value that the old has not; an empty one where something was dropped."""
     ranges: list[Range] = []
     at = 0
-    for keep, _, add in edits(old, new):
+    for keep, _, add in changes:
         ranges.append((at + keep, at + keep + add))
         at += keep + add
     return ranges

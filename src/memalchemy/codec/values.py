@@ -4,7 +4,7 @@ A state is stored key by key. Each value is MessagePack, byte for byte the same 
 any process, so that the delta coder can compare it with its base.
 
 Most values take the fast path: ormsgpack writes them in C and refuses whatever would come back as
-another type, with exceptions that are looked for (`_holds_other_bytes`). Anything else takes
+another type, with exceptions that are looked for (`_binary_kinds`). Anything else takes
 the tagged form, marked by a leading byte that MessagePack never uses, in which a value of another
 type is an object with one key such as ``~t``.
 """
@@ -48,7 +48,7 @@ _OPTIONS = (
 )
 _BINARY = [bytes([mark]) for mark in (*range(0xC4, 0xCA), *range(0xD4, 0xD9))]
 """How bytes and extensions begin. So do letters from U+0100 to U+027F and U+0500 to U+063F."""
-_OTHER_BYTES = {bytearray, memoryview, ormsgpack.Ext}
+_AS_BINARY = frozenset({bytes, bytearray, memoryview, ormsgpack.Ext})
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _I64_MIN, _U64_MAX = -(2**63), 2**64 - 1
 
@@ -79,14 +79,22 @@ def encode_state(state: Mapping[str, Any], fallback: Fallback | None = None) -> 
         NotSerialisable: a value (or key) that would not load back equal; its path says which.
         TooLarge: the state encodes to more than `MAX_STATE_BYTES`.
     """
-    parts, left = encode_plain(state)
+    parts, left, _ = encode_plain(state)
     return encode_rest(state, parts, left, fallback)
 
 
-def encode_plain(state: Mapping[str, Any]) -> tuple[Parts, list[str]]:
-    """The fast half of `encode_state`: what ormsgpack takes, and the keys of the rest."""
+def encode_plain(
+    state: Mapping[str, Any], known: Callable[[str, bytes], bool] | None = None
+) -> tuple[Parts, list[str], frozenset[str]]:
+    """The fast half of `encode_state`: what ormsgpack takes, and the keys of the rest.
+
+    Also the keys of the values that hold nothing binary. *known* may say so of a value's encoding
+    from another that it differs little from: looking at every object takes twice as long as
+    encoding them.
+    """
     parts: Parts = {}
     left: list[str] = []
+    textual: list[str] = []
     for key, value in state.items():
         if type(key) is not str:
             raise NotSerialisable("", f"has a key that is not a str: {type(key).__name__}")
@@ -94,12 +102,17 @@ def encode_plain(state: Mapping[str, Any]) -> tuple[Parts, list[str]]:
             encoded = ormsgpack.packb(value, option=_OPTIONS)
         except TypeError:
             encoded = b""
-        if encoded and not _holds_other_bytes(value, encoded):
+        kinds: frozenset[type] = frozenset()
+        if encoded and may_be_binary(encoded) and not (known is not None and known(key, encoded)):
+            kinds = _binary_kinds(value)
+        if encoded and kinds <= {bytes}:
             parts[key] = encoded
+            if not kinds:
+                textual.append(key)
         else:
             parts[key] = b""
             left.append(key)
-    return parts, left
+    return parts, left, frozenset(textual)
 
 
 def encode_rest(
@@ -149,16 +162,21 @@ def decode_value(encoded: bytes) -> Any:
         raise Corrupt(f"a stored value cannot be decoded ({type(error).__name__})") from error
 
 
-def _holds_other_bytes(value: Any, encoded: bytes) -> bool:
-    """Whether *value* holds what ormsgpack writes and does not read back as it was."""
-    if not any(mark in encoded for mark in _BINARY):
-        return False
+def may_be_binary(encoded: bytes) -> bool:
+    """Whether *encoded* has a byte that something binary would begin with. Lengths have them too,
+    and letters beyond ASCII.
+    """
+    return any(mark in encoded for mark in _BINARY)
+
+
+def _binary_kinds(value: Any) -> frozenset[type]:
+    """The types in *value* that ormsgpack writes as bytes or as an extension."""
+    found: set[type] = set()
     level: list[Any] = [value]
     while level:
-        if not _OTHER_BYTES.isdisjoint(map(type, level)):
-            return True
+        found.update(_AS_BINARY.intersection(map(type, level)))
         level = gc.get_referents(*level)
-    return False
+    return frozenset(found)
 
 
 def _tag(value: Any, path: str, depth: int, fallback: Fallback | None) -> Any:

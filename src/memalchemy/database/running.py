@@ -76,8 +76,9 @@ def drive(
         program.close()
 
 
-OFF_LOOP_BYTES = 512 * 1024
-"""States from here on are compressed and decoded in a thread, so that they do not stop the loop."""
+OFF_LOOP_BYTES = 2 * 1024 * 1024
+"""States from here on are compressed and decoded in a thread: below, that takes a few milliseconds,
+and handing it over takes a good part of one."""
 
 
 async def off_loop(size: int, work: Callable[[], T]) -> T:

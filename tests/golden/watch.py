@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Engine, event
 
 from golden import normalised, text_of
+from memalchemy.database.prepared import Prepared
 from memalchemy.dialects import DIALECTS
 from memalchemy.statements import REGISTRY
 
@@ -55,14 +56,38 @@ class Watch:
         self._compared: set[tuple[int, str]] = set()
 
     def __enter__(self) -> Watch:
-        event.listen(Engine, _HOOK, self._look)
+        event.listen(Engine, _HOOK, self._listen)
+        # What goes straight to SQLite's cursor passes no hook of SQLAlchemy's.
+        self._send = Prepared.execute
+        watch, send = self, self._send
+
+        def execute(prepared: Prepared, statement: Any, parameters: Any) -> Any:
+            answer = send(prepared, statement, parameters)
+            if answer is not None:
+                watch._look(
+                    "sqlite", "prepared", prepared.text_of(statement), statement, moved=False
+                )
+            return answer
+
+        Prepared.execute = execute  # type: ignore[method-assign]
         return self
 
     def __exit__(self, *exc: object) -> None:
-        event.remove(Engine, _HOOK, self._look)
+        event.remove(Engine, _HOOK, self._listen)
+        Prepared.execute = self._send  # type: ignore[method-assign]
+
+    def _listen(
+        self, connection: Any, cursor: Any, sql: str, parameters: Any, context: Any, many: bool
+    ) -> None:
+        # With schema= the text names the schema, which no golden file can.
+        moved = connection.get_execution_options().get("schema_translate_map")
+        moved = moved or context.execution_options.get("schema_translate_map")
+        dialect = connection.dialect
+        statement = getattr(context, "invoked_statement", None)
+        self._look(dialect.name, dialect.driver, sql, statement, moved=bool(moved))
 
     def _look(
-        self, connection: Any, cursor: Any, sql: str, parameters: Any, context: Any, many: bool
+        self, database: str, driver: str, sql: str, statement: object, *, moved: bool
     ) -> None:
         frame = _sender()
         if frame is None:
@@ -75,20 +100,15 @@ class Watch:
         author = _author(frame.f_locals["program"])
         if not author.startswith("memalchemy"):
             return
-        statement = context.invoked_statement
         name = self._name(statement)
         if name is None:
             self.complaints.append(f"{author} sends a statement that is not registered: {sql}")
             return
         self.seen.add(name)
         EVER_SEEN.add(name)
-        database = connection.dialect.name
-        if (id(statement), connection.dialect.driver) in self._compared:
+        if (id(statement), driver) in self._compared:
             return
-        self._compared.add((id(statement), connection.dialect.driver))
-        # With schema= the text names the schema, which no golden file can.
-        moved = connection.get_execution_options().get("schema_translate_map")
-        moved = moved or context.execution_options.get("schema_translate_map")
+        self._compared.add((id(statement), driver))
         if not moved and normalised(sql) != normalised(text_of(statement, database)):
             self.complaints.append(f"{name} is not sent as it is in the golden file: {sql}")
 
@@ -104,11 +124,11 @@ class Watch:
 
 
 def _sender() -> FrameType | None:
-    """The library's frame that called SQLAlchemy, if the caller is the library."""
-    frame: FrameType | None = sys._getframe(2)
+    """The library's frame that sent it, if the library did: not SQLAlchemy, nor this file."""
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
-        if not module.startswith("sqlalchemy"):
+        if not module.startswith(("sqlalchemy", __name__)):
             return frame if module.startswith("memalchemy") else None
         frame = frame.f_back
     return None

@@ -125,7 +125,7 @@ def encode(parts: Parts, tip: Tip | None, *, level: int, max_depth: int) -> Draf
     """Encode a state under *tip*: as a delta, or as a snapshot when one is due.
 
     A snapshot is due at the start, at *max_depth*, when the state has shrunk to half of its base,
-    and when the deltas that a load would read are `READ_FACTOR` times the snapshot. So no load reads
+    and when the deltas that a load would read are `READ_FACTOR` times it. So no load reads
     more than three snapshots' bytes; counting every delta since, read or not, stored a half more.
     """
     raw_size = state_size(parts)

@@ -99,9 +99,19 @@ async def _send_all(db: Database, queue: _Queue) -> None:
 
 
 async def _send_batch(db: Database, batch: list[_Waiting]) -> None:
+    sending = asyncio.get_running_loop().create_task(_send(db, batch))
+
+    def stop_if_nobody_waits(_: object) -> None:
+        if all(waiting.future.cancelled() for waiting in batch):
+            sending.cancel()
+
+    for waiting in batch:
+        waiting.future.add_done_callback(stop_if_nobody_waits)
     try:
-        positions = await _send(db, batch)
+        positions = await sending
     except asyncio.CancelledError:
+        if all(waiting.future.cancelled() for waiting in batch):
+            return
         for waiting in batch:
             waiting.future.cancel()
         raise

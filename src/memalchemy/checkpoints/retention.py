@@ -140,6 +140,8 @@ class Sweep:
 
     async def run(self, event: Event, progress: Watching | None, *, dry_run: bool) -> int:
         """Do it, or count; tell *progress* and *event*."""
+        if not dry_run:
+            self.db.check_writable()
         self.event, self.tell = event, progress or (lambda _: None)
         self.now = Progress(0, 0)
         if progress is not None:

@@ -191,7 +191,7 @@ class Database:
         Safe to call from several processes at once. All or nothing, except on Oracle, where each
         DDL statement commits: a revision that fails half way is half there.
         """
-        self._refuse_if_read_only()
+        self.check_writable()
         return await self._core.migrate(revision)
 
     async def check(self) -> None:
@@ -212,7 +212,7 @@ class Database:
 
         For migrations and for the host's own SQL; repeated if the connection is lost before COMMIT.
         """
-        self._refuse_if_read_only()
+        self.check_writable()
         return await self._core.schema_job(job, write=True)
 
     async def health(self) -> dict[str, Any]:
@@ -232,7 +232,7 @@ class Database:
         *tx* is an `AsyncConnection`; pass it as ``connection=tx``. Commits at the end of the block,
         rolls back on an exception. On SQLite other writers of this process wait meanwhile.
         """
-        self._refuse_if_read_only()
+        self.check_writable()
         return self._core.transaction()
 
     def snapshot(self) -> Any:
@@ -321,7 +321,7 @@ class Database:
         that it is one and autocommit will do. After that a lost connection is an error with
         ``maybe_applied``.
         """
-        self._refuse_if_read_only()
+        self.check_writable()
         mode: Mode = "single" if single else "transaction"
         return await self._core.run(program, mode, connection, event)
 
@@ -334,9 +334,11 @@ class Database:
         Raises:
             CapabilityMissing: through PgBouncer, or in memory.
         """
+        self.check_writable()
         return await self._core.run(program, "apart", None, event)
 
-    def _refuse_if_read_only(self) -> None:
+    def check_writable(self) -> None:
+        """Raise `CapabilityMissing` on a `replica`, before a program finds out."""
         if self.read_only:
             raise CapabilityMissing(
                 "this is db.replica(), which only reads: write through the Database that it came "

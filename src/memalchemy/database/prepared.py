@@ -41,7 +41,7 @@ class _Plan:
         columns = statement.exported_columns
         self.width = len(columns)
         names = [c.key for c in columns]
-        self._row: Any = namedtuple("Row", names, rename=True)  # type: ignore[misc]
+        self._row = _row_type(names)
         readers = [processor(c.type, "result_processor", None) for c in columns]
         self._readers = readers if any(readers) else None
 
@@ -60,6 +60,19 @@ class _Plan:
             value if read is None else read(value)
             for value, read in zip(raw, self._readers, strict=True)
         )
+
+
+def _row_type(names: list[str]) -> Any:
+    """What SQLAlchemy's rows are to a program: tuples with names, and a mapping."""
+
+    class Row(namedtuple("Row", names, rename=True)):  # type: ignore[misc]
+        __slots__ = ()
+
+        @property
+        def _mapping(self) -> dict[str, Any]:
+            return dict(zip(names, self, strict=True))
+
+    return Row
 
 
 # For as long as the statement lives; those of the registry live as long as the process.
@@ -100,6 +113,12 @@ class Prepared:
             ) from error
         finally:
             cursor.close()
+
+    def text_of(self, statement: Executable) -> str:
+        """What is sent for *statement*, once it has been run."""
+        plan = _plans[statement]
+        assert plan is not None
+        return plan.sql
 
     def _plan(self, statement: Any) -> _Plan | None:
         compiled = statement.compile(dialect=self._dialect)

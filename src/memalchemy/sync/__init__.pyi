@@ -120,6 +120,9 @@ class Database:
             SchemaTooNew: it is newer and does not declare itself compatible with this release.
         """
 
+    def check_writable(self) -> None:
+        """Raise `CapabilityMissing` on a `replica`, before a program finds out."""
+
     def close(self) -> None:
         """Let running calls end, finish queued writes, close every connection and the thread.
 

@@ -214,7 +214,7 @@ def test_a_plain_value_takes_the_fast_path_and_others_do_not_come_back_changed(
 ) -> None:
     for _ in range(depth):
         value = [value, {"k": value}]
-    parts, left = values.encode_plain({"v": value})
+    parts, left, _ = values.encode_plain({"v": value})
     assert (left == ["v"]) != (parts["v"] != b"")
     if not left:
         assert spelled(decode_value(parts["v"])) == spelled(value)
@@ -226,7 +226,7 @@ def test_a_plain_value_takes_the_fast_path_and_others_do_not_come_back_changed(
     ids=repr,
 )
 def test_floats_and_bytes_need_no_tag(value: Any) -> None:
-    _, left = values.encode_plain({"v": [value, {"k": value}]})
+    _, left, _ = values.encode_plain({"v": [value, {"k": value}]})
     assert left == []
     assert spelled(loaded({"v": [value]})) == spelled({"v": [value]})
 

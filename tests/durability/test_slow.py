@@ -160,16 +160,18 @@ async def test_cancelled_in_a_stall_it_gives_its_connections_back(
         network.pause(name_of("a", number), STALL)
         save = checkpointer.save(state_of(name_of("a", number)), "thread", name_of("a", number))
         tasks.append(asyncio.create_task(save))
-    async with asyncio.timeout(5):
-        while network.pauses < 2:  # noqa: ASYNC110 - it tells nobody
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(5):  # one by one: together they would go in one statement
+            while network.pauses < len(tasks):  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.01)
     for task in tasks:
         task.cancel()
     _, stuck = await asyncio.wait(tasks, timeout=4 * STALL)
     assert not stuck
 
     assert all(task.cancelled() for task in tasks)
-    assert (await db.health())["checked_out"] == 0
+    async with asyncio.timeout(4 * STALL):  # what is on its way is called off behind them
+        while (await db.health())["checked_out"]:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.01)
     async with asyncio.timeout(10):
         await asyncio.gather(
             *(checkpointer.save(state_of(f"b-{n}"), "later", f"b-{n}") for n in range(1, 9))

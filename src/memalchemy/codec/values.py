@@ -173,7 +173,7 @@ def _binary_kinds(value: Any) -> frozenset[type]:
     """The types in *value* that ormsgpack writes as bytes or as an extension."""
     found: set[type] = set()
     level: list[Any] = [value]
-    while level:
+    while level and found <= {bytes}:  # what others refer to may lead round the whole process
         found.update(_AS_BINARY.intersection(map(type, level)))
         level = gc.get_referents(*level)
     return frozenset(found)

@@ -36,7 +36,7 @@ MAX_IN = 1000
 MAX_VARCHAR = 4000
 """Bytes, whatever the number of characters: ORA-12899, ORA-00910."""
 
-PROGRAMS = ("upserts", "single_statement_save", "upsert", "lock")
+PROGRAMS = ("upserts", "single_statement_save", "groups_saves", "compares_tuples", "upsert", "lock")
 """What of Oracle's runs on any database here."""
 CONDITIONS = ("json_equals", "json_parameters", "text_hits", "text_terms")
 """What of Oracle's runs on SQLite, over the functions below."""
@@ -57,6 +57,28 @@ UNLIKE = {
     "purge_text_index": "the text index that is there is SQLite's",
     "classify": "the errors are the driver's: see test_errors",
     "grants": "printed, not run",
+    "arrays": "part of the grouped saves that there are not",
+    **dict.fromkeys(("listed", "list_bytes", "once"), "JSON_TABLE and hints: the server's"),
+    **dict.fromkeys(
+        ("byte_length", "sizes", "counts_pages", "maintenance", "vacuum", "shrink_commands"),
+        "what bytes are where, and giving them back, is the server's",
+    ),
+    **dict.fromkeys(
+        ("text_index_name", "text_index_state", "text_index_advice", "text_unfindable"),
+        "the text index that is there is the database's own",
+    ),
+    **dict.fromkeys(
+        ("only_by_text_index", "prove_text_index", "rebuild_text_index"),
+        "the text index that is there is the database's own",
+    ),
+    "json_readable": "the server's type keeps what is none out",
+    "storage_faults": "the server's",
+    "snapshot_isolation": "the server's",
+    "backup_command": "printed, not run",
+    **dict.fromkeys(
+        ("vector_in", "vector_out", "vector_parameter", "vector_storage", "vectors_may_be_bytes"),
+        "vectors are the database's own: see test_binds",
+    ),
 }
 """What of Oracle's cannot be run here, and why. `test_strict` holds that nothing is forgotten."""
 

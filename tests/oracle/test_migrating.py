@@ -73,7 +73,8 @@ async def test_an_upgrade_sends_what_the_script_has(oracle: Database, server: Re
     script = re.sub("^--.*$", "", migrate.offline("oracle"), flags=re.MULTILINE)
     written = [" ".join(part.split()) for part in script.replace(";", "\n/").split("\n/")]
 
-    assert await oracle.migrate() == [migrate.head()]
+    revisions = await oracle.migrate()
+    assert revisions[-1] == migrate.head()
 
     sent = [" ".join(call.sql.split()) for call in server.calls]
     made = [sql for sql in sent if sql.startswith("CREATE")]

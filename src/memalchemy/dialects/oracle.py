@@ -22,6 +22,7 @@ from sqlalchemy import (
     Insert,
     Select,
     Table,
+    Text,
     and_,
     bindparam,
     column,
@@ -135,7 +136,7 @@ class Oracle(Dialect):
         names = ", ".join(f"each_.{name}" for name in columns)
         rows = text(
             f"SELECT {names} FROM JSON_TABLE(:{parameter}, '$[*]' COLUMNS ({fields})) each_"  # noqa: S608
-        )
+        ).bindparams(bindparam(parameter, type_=Text))
         return rows.columns(*(column(name) for name in columns)).subquery("listed")
 
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:

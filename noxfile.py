@@ -12,6 +12,8 @@ nox.options.sessions = [
     "types",
     "architecture",
     "tests",
+    "tests-sync",
+    "strict-oracle",
     "tests-sqlalchemy20",
     "tests-lowest",
     "wheel",
@@ -48,6 +50,33 @@ def tests(session: nox.Session) -> None:
     """Every test, on SQLite and PostgreSQL, and Oracle compiled; ORACLE_URL runs it live too."""
     # The driver's type checks are asked through private names of this version.
     _tests(session, EXTRAS, "oracledb==26.1.0")
+
+
+@nox.session(name="tests-sync")
+def tests_sync(session: nox.Session) -> None:
+    """The behaviour again, through memalchemy.sync."""
+    only = ("--face", "sync", "--databases", "sqlite,postgresql", "tests/behaviour")
+    _tests(session, EXTRAS, "oracledb==26.1.0", only=only)
+
+
+@nox.session(name="strict-oracle")
+def strict_oracle(session: nox.Session) -> None:
+    """The behaviour with Oracle's programs and habits, on SQLite and PostgreSQL."""
+    strict, habits = ("--strict-oracle", "--databases"), "tests/oracle/habits.py"
+    only = (*strict, "sqlite", "tests/behaviour", habits)
+    _tests(session, EXTRAS, "oracledb==26.1.0", only=only)
+    names = ("order", "removing", "branching", "database_transactions")
+    some = [f"tests/behaviour/test_{name}.py" for name in names]
+    session.run("python", "-m", "pytest", *strict, "postgresql", *some, habits)
+
+
+@nox.session(default=False)
+def oracle(session: nox.Session) -> None:
+    """The behaviour on the Oracle that ORACLE_URL names: docs/oracle.md."""
+    if "ORACLE_URL" not in os.environ:
+        session.error("set ORACLE_URL; docs/oracle.md says how")
+    only = ("--databases", "oracle", "tests/behaviour", "tests/durability/test_processes.py")
+    _tests(session, EXTRAS, "oracledb", only=only)
 
 
 @nox.session(name="tests-python", python=["3.11", "3.12", "3.13", "3.14"], default=False)

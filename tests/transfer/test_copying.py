@@ -190,7 +190,7 @@ async def test_a_row_that_does_not_come_back_as_it_was_written_is_not_committed(
     if target.dialect.single_writer:
         spoil = [
             "CREATE TRIGGER spoil AFTER INSERT ON checkpoints BEGIN "
-            'UPDATE checkpoints SET meta = \'{"a":"1"}\' WHERE rowid = new.rowid; END'
+            "UPDATE checkpoints SET raw_size = raw_size + 1 WHERE rowid = new.rowid; END"
         ]
     else:
         spoil = [

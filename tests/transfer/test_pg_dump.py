@@ -103,7 +103,7 @@ async def test_a_dump_comes_back_under_another_schema_and_lives_on(
         await agent.forget(tenant="acme")
         await agent.forget(tenant="zeta")
         await db.run_sync(lambda c: migrate.downgrade(c, "base", schema="memory_b"))
-        assert await db.migrate() == ["0001"]
+        assert (await db.migrate())[-1] == migrate.head()
     postgres.drop_database(new)
 
 

@@ -101,19 +101,21 @@ async def _send_all(db: Database, queue: _Queue) -> None:
 async def _send_batch(db: Database, batch: list[_Waiting]) -> None:
     sending = asyncio.get_running_loop().create_task(_send(db, batch))
 
-    def stop_if_nobody_waits(_: object) -> None:
-        if all(waiting.future.cancelled() for waiting in batch):
+    def stop_if_nobody_waits(_: object = None) -> None:
+        # Once: a driver that is cancelled while it calls off a query gives up on the connection.
+        if not sending.cancelling() and all(waiting.future.cancelled() for waiting in batch):
             sending.cancel()
 
     for waiting in batch:
         waiting.future.add_done_callback(stop_if_nobody_waits)
     try:
-        positions = await sending
+        positions = await asyncio.shield(sending)
     except asyncio.CancelledError:
-        if all(waiting.future.cancelled() for waiting in batch):
+        if sending.done() and all(waiting.future.cancelled() for waiting in batch):
             return
         for waiting in batch:
             waiting.future.cancel()
+        stop_if_nobody_waits()
         raise
     except MemalchemyError as error:
         await _answer_for(db, batch, error)

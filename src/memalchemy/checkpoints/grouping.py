@@ -17,7 +17,7 @@ from typing import Any
 from memalchemy.database import Database
 from memalchemy.errors import DatabaseUnreachable, MemalchemyError
 from memalchemy.events import Event
-from memalchemy.log import Position, append, append_many
+from memalchemy.log import Log, Position, append, append_many
 
 LANES = 2
 """Statements on their way at once: while the server works on one, the next is made."""
@@ -35,11 +35,8 @@ class _Waiting:
     future: asyncio.Future[Any]
 
     @property
-    def name(self) -> tuple[Any, ...]:
-        return (*(self.row[f"k_{part}"] for part in _KEY), self.row["p_checkpoint_id"])
-
-
-_KEY = ("tenant", "thread_id", "namespace")
+    def log(self) -> Log:
+        return Log(self.row["k_tenant"], self.row["k_thread_id"], self.row["k_namespace"])
 
 
 @dataclass
@@ -47,6 +44,8 @@ class _Queue:
     """What waits in one event loop."""
 
     waiting: list[_Waiting] = field(default_factory=list)
+    busy: set[Log] = field(default_factory=set)
+    """Logs whose saves are on their way: the next of them wait, so that none overtakes another."""
     running: int = 0
     lanes: set[asyncio.Task[None]] = field(default_factory=set)
     """So that a task that runs is not collected."""
@@ -88,7 +87,12 @@ class Together:
 async def _send_all(db: Database, queue: _Queue) -> None:
     try:
         while batch := _next_batch(queue):
-            await _send_batch(db, batch)
+            logs = {waiting.log for waiting in batch}
+            queue.busy |= logs
+            try:
+                await _send_batch(db, batch)
+            finally:
+                queue.busy -= logs
     except asyncio.CancelledError:
         for waiting in queue.waiting:
             waiting.future.cancel()
@@ -128,20 +132,26 @@ async def _send_batch(db: Database, batch: list[_Waiting]) -> None:
 
 
 def _next_batch(queue: _Queue) -> list[_Waiting]:
-    """The first that waits, with those behind it that can go in the same statement."""
+    """The first that can go, with those behind it that can go in the same statement; the saves of
+    one log in the order they came in.
+    """
     batch: list[_Waiting] = []
     left: list[_Waiting] = []
-    names: set[tuple[Any, ...]] = set()
+    names: set[tuple[Log, str]] = set()
+    closed = set(queue.busy)
     room = MAX_BYTES
     for waiting in queue.waiting:
         if waiting.future.cancelled():
             continue
-        fits = len(batch) < MAX_ROWS and room > 0 and waiting.name not in names
-        if batch and not (fits and waiting.first == batch[0].first):
+        name = waiting.log, waiting.row["p_checkpoint_id"]
+        fits = len(batch) < MAX_ROWS and room > 0 and name not in names
+        alike = not batch or waiting.first == batch[0].first
+        if waiting.log in closed or not (fits and alike):
             left.append(waiting)
+            closed.add(waiting.log)
             continue
         batch.append(waiting)
-        names.add(waiting.name)
+        names.add(name)
         room -= len(waiting.row["p_payload"])
     queue.waiting = left
     return batch

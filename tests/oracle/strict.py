@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 import aiosqlite
 from sqlalchemy import JSON, Engine, LargeBinary, Text, TypeDecorator, event
 
+from memalchemy.database.prepared import Prepared
 from memalchemy.dialects import DIALECTS, Dialect
 from memalchemy.dialects.oracle import MAX_TEXT_BIND, Oracle
 from memalchemy.dialects.postgresql import PostgreSQL
@@ -93,6 +94,8 @@ def install() -> None:
     if not DIALECTS["sqlite"].upserts:
         return
     os.environ[VARIABLE] = "1"
+    # The habits are SQLAlchemy's hooks, which what goes straight to SQLite's cursor passes by.
+    Prepared.execute = lambda *_: None  # type: ignore[method-assign]
     DIALECTS["sqlite"] = _as_oracle(SQLite, *PROGRAMS, *CONDITIONS)
     DIALECTS["postgresql"] = _as_oracle(PostgreSQL, *PROGRAMS)
     event.listen(Engine, "do_execute", _execute)

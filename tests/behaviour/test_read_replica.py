@@ -42,6 +42,10 @@ from servers import (
     standby,
 )
 
+pytestmark = pytest.mark.asyncio_only(
+    reason="a host's asynchronous engine serves one loop, and outages are timed in the test's"
+)
+
 drivers = pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
 
 Open = Callable[..., Database]

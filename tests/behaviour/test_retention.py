@@ -264,6 +264,7 @@ async def test_a_thread_that_is_held_is_passed_over_and_one_named_is_waited_for(
     assert await dead_rows(db) == 0
 
 
+@pytest.mark.asyncio_only(reason="it waits for an event of its loop, set where progress is told")
 async def test_a_thread_that_becomes_free_is_pruned_at_the_end(
     db: Database, checkpointer: Checkpointer
 ) -> None:

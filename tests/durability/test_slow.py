@@ -158,7 +158,8 @@ async def test_cancelled_in_a_stall_it_gives_its_connections_back(
     tasks = []
     for number in (2, 3):  # as many as the pool has
         network.pause(name_of("a", number), STALL)
-        save = checkpointer.save(state_of(name_of("a", number)), "thread", name_of("a", number))
+        name = name_of("a", number)
+        save = checkpointer.save(state_of(name), f"thread-{number}", name)
         tasks.append(asyncio.create_task(save))
         async with asyncio.timeout(5):  # one by one: together they would go in one statement
             while network.pauses < len(tasks):  # noqa: ASYNC110 - it tells nobody
@@ -176,9 +177,10 @@ async def test_cancelled_in_a_stall_it_gives_its_connections_back(
         await asyncio.gather(
             *(checkpointer.save(state_of(f"b-{n}"), "later", f"b-{n}") for n in range(1, 9))
         )
-    infos = await proof.history(direct, "thread")
-    proof.is_one_line(infos)
-    await proof.all_load(direct, "thread", infos)
+    for number in (2, 3):
+        infos = await proof.history(direct, f"thread-{number}")
+        proof.is_one_line(infos)
+        await proof.all_load(direct, f"thread-{number}", infos)
 
 
 async def test_a_server_that_takes_no_connection_is_an_error_in_time(

@@ -362,6 +362,7 @@ async def test_a_delete_that_names_the_tenant_leaves_the_others_threads(
     await elsewhere.forget(thread_id="thread")
 
 
+@pytest.mark.asyncio_only(reason="a host's asynchronous engine serves one loop, not the face's too")
 @pytest.mark.parametrize("how", ["search path", "translated"])
 async def test_tables_in_a_schema_of_their_own_are_joined_and_deleted(
     postgres: Postgres, how: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
@@ -64,7 +65,8 @@ async def copy(
         str | None, typer.Option("--from", metavar="URL", help="The source. [default: --db]")
     ] = None,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="URL", envvar=TO_VARIABLE, help="The target.")
+        str | None,
+        typer.Option("--to", metavar="URL", help=f"The target. [default: ${TO_VARIABLE}]"),
     ] = None,
     from_schema: Annotated[
         str | None,
@@ -86,6 +88,7 @@ async def copy(
     """
     from memalchemy.transfer import copy
 
+    to = to or os.environ.get(TO_VARIABLE)
     if to is None:
         raise UsageProblem(f"no target was named; give --to URL or set {TO_VARIABLE}")
     if all_tenants and at.common.tenant:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
+from typing import Any, TypeVar
 
 from memalchemy.checkpoints.chain import CODEC, Tip
 from memalchemy.database import Database
 from memalchemy.log import Log
+
+T = TypeVar("T")
 
 MAX_BYTES = 64 * 1024 * 1024
 SHARE = 4
@@ -31,8 +34,7 @@ class TipCache:
     @classmethod
     def of(cls, db: Database) -> TipCache:
         """The cache that all checkpointers on one `Database` share."""
-        with _lock:
-            return _caches.setdefault(db.identity, cls())
+        return shared(db, cls)
 
     def get(self, log: Log) -> Tip | None:
         with self._lock:
@@ -87,4 +89,14 @@ class TipCache:
 
 
 _lock = threading.Lock()
-_caches: weakref.WeakKeyDictionary[object, TipCache] = weakref.WeakKeyDictionary()
+_shared: weakref.WeakKeyDictionary[object, dict[type, Any]] = weakref.WeakKeyDictionary()
+
+
+def shared(db: Database, kind: type[T]) -> T:
+    """The one *kind* that all checkpointers on one `Database` share, made when first asked for."""
+    with _lock:
+        of_db = _shared.setdefault(db.identity, {})
+        if kind not in of_db:
+            of_db[kind] = kind()
+        found: T = of_db[kind]
+        return found

@@ -8,12 +8,12 @@ does the same with transactions.
 from __future__ import annotations
 
 import asyncio
-import threading
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from memalchemy.checkpoints.cache import shared
 from memalchemy.database import Database
 from memalchemy.errors import DatabaseUnreachable, MemalchemyError
 from memalchemy.events import Event
@@ -29,14 +29,11 @@ MAX_BYTES = 4 * 1024 * 1024
 
 @dataclass(eq=False)
 class _Waiting:
+    log: Log
     row: Mapping[str, Any]
     first: str
     event: Event
     future: asyncio.Future[Any]
-
-    @property
-    def log(self) -> Log:
-        return Log(self.row["k_tenant"], self.row["k_thread_id"], self.row["k_namespace"])
 
 
 @dataclass
@@ -61,8 +58,7 @@ class Together:
     @classmethod
     def of(cls, db: Database) -> Together:
         """The one that all checkpointers on one `Database` share."""
-        with _lock:
-            return _all.setdefault(db.identity, cls())
+        return shared(db, cls)
 
     async def append(
         self, db: Database, row: Mapping[str, Any], first: str, event: Event
@@ -73,7 +69,7 @@ class Together:
         """
         loop = asyncio.get_running_loop()
         queue = self._queues.setdefault(loop, _Queue())
-        mine = _Waiting(row, first, event, loop.create_future())
+        mine = _Waiting(Log.of(row), row, first, event, loop.create_future())
         queue.waiting.append(mine)
         if queue.running < LANES:
             queue.running += 1
@@ -206,7 +202,3 @@ def _settle(batch: list[_Waiting], error: BaseException) -> None:
             )
             own.__cause__ = error.__cause__
         waiting.future.set_exception(own)
-
-
-_lock = threading.Lock()
-_all: weakref.WeakKeyDictionary[object, Together] = weakref.WeakKeyDictionary()

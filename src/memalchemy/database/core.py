@@ -142,11 +142,7 @@ class Core:
         def job(sync: Connection) -> T:
             return drive(sync, program(), self.translate, self._options, event)
 
-        if connection is not None:
-            return await self._on_host(connection, job)
-        if not self._is_ready or self._pid != os.getpid():
-            await self.ready()
-        return await self._repeat(job, mode, mode in ("read", "apart"))
+        return await self._do(job, mode, connection)
 
     async def read_then(
         self,
@@ -162,9 +158,16 @@ class Core:
         def job(sync: Connection) -> U:
             return then.work(drive(sync, program(), self.translate, self._options, event))
 
+        return await self._do(job, "read", None)
+
+    async def _do(
+        self, job: Callable[[Connection], T], mode: Mode, connection: HostConnection | None
+    ) -> T:
+        if connection is not None:
+            return await self._on_host(connection, job)
         if not self._is_ready or self._pid != os.getpid():
             await self.ready()
-        return await self._repeat(job, "read", True)
+        return await self._repeat(job, mode, mode in ("read", "apart"))
 
     async def ready(self) -> None:
         """Once per process: check or migrate the schema, as ``migrate=`` says."""

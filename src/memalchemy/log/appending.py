@@ -86,19 +86,7 @@ def _advance(based: bool, expected: str, parent: bool) -> ReturningUpdate[Any]:
         conditions.append(
             select(literal_column("1")).where(same_log(CHECKPOINTS, THREADS), named).exists()
         )
-    return (
-        update(THREADS)
-        .where(*conditions)
-        .values(
-            next_seq=THREADS.c.next_seq + 1,
-            version=THREADS.c.version + 1,
-            previous_id=THREADS.c.head_id,
-            head_id=bindparam("p_checkpoint_id"),
-            updated_at=bindparam("p_now"),
-            expires_at=bindparam("p_expires_at", type_=THREADS.c.expires_at.type),
-        )
-        .returning(*_RETURNED)
-    )
+    return update(THREADS).where(*conditions).values(moved(1, _one())).returning(*_RETURNED)
 
 
 def _birth_values() -> dict[str, Any]:
@@ -114,28 +102,39 @@ def _birth_values() -> dict[str, Any]:
     }
 
 
-def _rebirth() -> dict[str, Any]:
-    """What happens to a head that is there already; a tombstone starts a new life."""
-    deleted = THREADS.c.deleted_at.is_not(None)
+def _one() -> dict[str, Any]:
+    """What `moved` and `reborn` take, for one save: the binds of its row."""
+    now = bindparam("p_now", type_=THREADS.c.updated_at.type)
+    head = bindparam("p_checkpoint_id", type_=THREADS.c.head_id.type)
+    expires = bindparam("p_expires_at", type_=THREADS.c.expires_at.type)
+    return {"head_id": head, "created_at": now, "updated_at": now, "expires_at": expires}
+
+
+def moved(saves: Any, new: Mapping[str, Any]) -> dict[str, Any]:
+    """What so many saves make of a head; *new* has its ``head_id, updated_at, expires_at``."""
     return {
-        "next_seq": THREADS.c.next_seq + 1,
-        "version": THREADS.c.version + 1,
-        "epoch": case((deleted, THREADS.c.epoch + 1), else_=THREADS.c.epoch),
+        "next_seq": THREADS.c.next_seq + saves,
+        "version": THREADS.c.version + saves,
         "previous_id": THREADS.c.head_id,
-        "head_id": bindparam("p_checkpoint_id", type_=THREADS.c.head_id.type),
-        "created_at": case(
-            (deleted, bindparam("p_now", type_=THREADS.c.created_at.type)),
-            else_=THREADS.c.created_at,
-        ),
-        "updated_at": bindparam("p_now", type_=THREADS.c.updated_at.type),
-        "expires_at": bindparam("p_expires_at", type_=THREADS.c.expires_at.type),
+        "head_id": new["head_id"],
+        "updated_at": new["updated_at"],
+        "expires_at": new["expires_at"],
+    }
+
+
+def reborn(saves: Any, new: Mapping[str, Any]) -> dict[str, Any]:
+    """`moved`, of a head that may be a tombstone: that starts a new life, at ``created_at``."""
+    deleted = THREADS.c.deleted_at.is_not(None)
+    return moved(saves, new) | {
+        "epoch": case((deleted, THREADS.c.epoch + 1), else_=THREADS.c.epoch),
+        "created_at": case((deleted, new["created_at"]), else_=THREADS.c.created_at),
         "deleted_at": null(),
     }
 
 
 def _begin(d: Dialect, expected: str) -> Any:
     where = and_(unexpired(), *_as_expected(expected))
-    return d.upsert(THREADS, _birth_values(), LOG_KEY, _rebirth(), where=where).returning(
+    return d.upsert(THREADS, _birth_values(), LOG_KEY, reborn(1, _one()), where=where).returning(
         *_RETURNED
     )
 
@@ -158,7 +157,7 @@ def begin_again(d: Dialect, expected: str) -> Executable | None:
     if d.upserts:
         return None
     where = [of_log(THREADS), unexpired(), *_as_expected(expected)]
-    return update(THREADS).where(*where).values(_rebirth()).returning(*_RETURNED)
+    return update(THREADS).where(*where).values(reborn(1, _one())).returning(*_RETURNED)
 
 
 @statement()

@@ -15,18 +15,22 @@ from sqlalchemy import (
     Executable,
     FromClause,
     and_,
-    case,
     func,
     insert,
     literal_column,
-    null,
     or_,
     select,
     update,
 )
 
 from memalchemy.dialects import Dialect
-from memalchemy.log.appending import CHECKPOINT_COLUMNS, DELTA_COLUMNS, Position
+from memalchemy.log.appending import (
+    CHECKPOINT_COLUMNS,
+    DELTA_COLUMNS,
+    Position,
+    moved,
+    reborn,
+)
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, LOG_KEY, THREADS, Log
 from memalchemy.statements import Program, statement
 
@@ -69,9 +73,9 @@ def save_many(d: Dialect, first: str) -> Executable | None:
     names = names | {"parent_id": parent, "seq": seq}
     delta = insert(DELTAS).from_select(list(deltas), _select(deltas, joined)).cte("delta")
     # An id that is there keeps its lineage: nobody who names a parent is sent in a group.
-    moved = {name: d.excluded(CHECKPOINTS, name) for name in (*CHECKPOINT_COLUMNS, "seq")}
+    replaced = {name: d.excluded(CHECKPOINTS, name) for name in (*CHECKPOINT_COLUMNS, "seq")}
     name = d.upsert(
-        CHECKPOINTS, names, (*LOG_KEY, "checkpoint_id"), moved, source=_select(names, joined)
+        CHECKPOINTS, names, (*LOG_KEY, "checkpoint_id"), replaced, source=_select(names, joined)
     ).cte("name")
     return select(head).add_cte(delta, name)
 
@@ -110,14 +114,7 @@ def _advanced(d: Dialect, rows: FromClause, logs: FromClause) -> Any:
             or_(THREADS.c.expires_at.is_(None), THREADS.c.expires_at > logs.c.now),
             THREADS.c.epoch == logs.c.epoch,
         )
-        .values(
-            next_seq=THREADS.c.next_seq + logs.c.saves,
-            version=THREADS.c.version + logs.c.saves,
-            previous_id=THREADS.c.head_id,
-            head_id=logs.c.head_id,
-            updated_at=logs.c.now,
-            expires_at=logs.c.expires_at,
-        )
+        .values(moved(logs.c.saves, dict(logs.c.items()) | {"updated_at": logs.c.now}))
         .returning(*_RETURNED)
     )
 
@@ -133,18 +130,7 @@ def _begun(d: Dialect, rows: FromClause, logs: FromClause) -> Any:
         "updated_at": logs.c.now,
     }
     new = {name: d.excluded(THREADS, name) for name in born}
-    deleted = THREADS.c.deleted_at.is_not(None)
-    there = {
-        "next_seq": THREADS.c.next_seq + new["version"],
-        "version": THREADS.c.version + new["version"],
-        "epoch": case((deleted, THREADS.c.epoch + 1), else_=THREADS.c.epoch),
-        "previous_id": THREADS.c.head_id,
-        "head_id": new["head_id"],
-        "created_at": case((deleted, new["created_at"]), else_=THREADS.c.created_at),
-        "updated_at": new["updated_at"],
-        "expires_at": new["expires_at"],
-        "deleted_at": null(),
-    }
+    there = reborn(new["version"], new)
     alive = or_(THREADS.c.expires_at.is_(None), THREADS.c.expires_at > new["updated_at"])
     source = _select(born, logs)
     return d.upsert(THREADS, born, LOG_KEY, there, source=source, where=alive).returning(*_RETURNED)
@@ -160,7 +146,7 @@ def append_many(
     """
     by_log: dict[Log, list[Mapping[str, Any]]] = {}
     for row in rows:
-        by_log.setdefault(_log(row), []).append(row)
+        by_log.setdefault(Log.of(row), []).append(row)
     binds: dict[str, list[Any]] = {f"r_{name}": [] for name in _ROW}
     binds |= {f"l_{name}": [] for name in _LOG}
     for log, of_log in by_log.items():
@@ -182,10 +168,6 @@ def append_many(
         for place, row in enumerate(of_log)
     }
     return [positions[id(row)] for row in rows]
-
-
-def _log(row: Mapping[str, Any]) -> Log:
-    return Log(*(row[f"k_{name}"] for name in LOG_KEY))
 
 
 def _position(head: Any, of_log: Sequence[Mapping[str, Any]], place: int) -> Position | None:

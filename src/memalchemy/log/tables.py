@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import BindParameter, ColumnElement, Table, and_, bindparam, literal_column, or_
@@ -23,6 +23,11 @@ class Log(NamedTuple):
     tenant: str
     thread_id: str
     namespace: str
+
+    @classmethod
+    def of(cls, binds: Mapping[str, Any]) -> Log:
+        """The inverse of `binds`, from among others."""
+        return cls(*(binds[f"k_{name}"] for name in LOG_KEY))
 
     def binds(self) -> dict[str, Any]:
         return {f"k_{name}": value for name, value in zip(LOG_KEY, self, strict=True)}

@@ -156,12 +156,12 @@ def offline(
     rows or not: a script cannot look.
     """
     start = start or ("head" if down else "base")
-    out = io.StringIO()
-    move = scripts()._downgrade_revs if down else scripts()._upgrade_revs
-    steps = Steps()
     from alembic.operations import Operations
     from alembic.runtime.migration import MigrationContext
 
+    out = io.StringIO()
+    move = scripts()._downgrade_revs if down else scripts()._upgrade_revs
+    steps = Steps()
     context = MigrationContext.configure(
         dialect_name=dialect,
         opts=context_options(schema, DIALECTS[dialect])
@@ -230,12 +230,12 @@ def _run(
     moves: Callable[[Any, MigrationContext], Any],
     options: dict[str, Any],
 ) -> list[str]:
-    steps = Steps()
-    opts = context_options(schema, dialect_of(connection)) | options
-    opts |= {"fn": moves, "on_version_apply": (steps,)}
     from alembic.operations import Operations
     from alembic.runtime.migration import MigrationContext
 
+    steps = Steps()
+    opts = context_options(schema, dialect_of(connection)) | options
+    opts |= {"fn": moves, "on_version_apply": (steps,)}
     context = MigrationContext.configure(connection, opts=opts)
     with _alembic_is_global, Operations.context(context):
         context.run_migrations()

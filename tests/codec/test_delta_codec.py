@@ -19,6 +19,7 @@ from states import byte_pairs, examples, parts
 
 from memalchemy.codec import deltas
 from memalchemy.codec.deltas import (
+    Comparison,
     apply_deltas,
     check_payload,
     check_state,
@@ -88,7 +89,7 @@ def test_a_snapshot_decodes_to_the_same_state_in_the_same_order(new: Parts, leve
 @given(pairs, levels)
 def test_a_delta_rebuilds_any_state_from_any_base(pair: tuple[Parts, Parts], level: int) -> None:
     base, new = pair
-    assert in_order(apply_delta(base, encode_delta(base, new, level))) == in_order(new)
+    assert in_order(apply_delta(base, encode_delta(Comparison(base), new, level))) == in_order(new)
 
 
 @examples(50)
@@ -96,7 +97,7 @@ def test_a_delta_rebuilds_any_state_from_any_base(pair: tuple[Parts, Parts], lev
 def test_encoding_and_applying_leave_the_base_as_it_was(pair: tuple[Parts, Parts]) -> None:
     base, new = pair
     before = in_order(base)
-    apply_delta(base, encode_delta(base, new, 3))
+    apply_delta(base, encode_delta(Comparison(base), new, 3))
     assert in_order(base) == before
 
 
@@ -105,7 +106,7 @@ def test_encoding_and_applying_leave_the_base_as_it_was(pair: tuple[Parts, Parts
 def test_equal_input_gives_equal_payloads(pair: tuple[Parts, Parts]) -> None:
     base, new = pair
     again = {key: bytes(bytearray(value)) for key, value in new.items()}
-    assert encode_delta(base, new, 3) == encode_delta(dict(base), again, 3)
+    assert encode_delta(Comparison(base), new, 3) == encode_delta(Comparison(dict(base)), again, 3)
     assert encode_snapshot(new, 3) == encode_snapshot(again, 3)
 
 
@@ -113,7 +114,7 @@ def test_equal_input_gives_equal_payloads(pair: tuple[Parts, Parts]) -> None:
 @given(pairs)
 def test_unchanged_values_are_shared_with_the_base(pair: tuple[Parts, Parts]) -> None:
     base, new = pair
-    rebuilt = apply_delta(base, encode_delta(base, new, 3))
+    rebuilt = apply_delta(base, encode_delta(Comparison(base), new, 3))
     for key, value in rebuilt.items():
         if base.get(key) == value:
             assert value is base[key]
@@ -124,7 +125,9 @@ def test_unchanged_values_are_shared_with_the_base(pair: tuple[Parts, Parts]) ->
 def test_a_change_at_the_edge_of_a_comparison_is_found(size: int, at: int) -> None:
     old = bytes(i * 7 % 251 for i in range(size))
     new = old[:at] + b"\xff" + old[at + 1 :]
-    assert apply_delta({"a": old}, encode_delta({"a": old}, {"a": new}, 3)) == {"a": new}
+    assert apply_delta({"a": old}, encode_delta(Comparison({"a": old}), {"a": new}, 3)) == {
+        "a": new
+    }
     assert edits(old, new) == [
         *([(at, 1, 1)] if at < size else []),
         *([(size, 0, 1)] if at >= size else []),
@@ -183,7 +186,7 @@ def test_a_chain_of_deltas_ends_in_the_last_state(
         {"a": filling + value, "b": b"kept" * 40} for pair in steps for value in pair
     ]
     states[-1]["new"] = b""
-    payloads = [encode_delta(old, new, level) for old, new in pairwise(states)]
+    payloads = [encode_delta(Comparison(old), new, level) for old, new in pairwise(states)]
     rebuilt = apply_deltas(states[0], payloads)
     assert in_order(rebuilt) == in_order(states[-1])
     assert all(type(value) is bytes for value in rebuilt.values())
@@ -203,13 +206,13 @@ def test_without_a_delta_the_base_is_the_state() -> None:
 def test_an_edit_in_the_middle_of_a_large_value_takes_few_bytes() -> None:
     body = b"".join(f"line {i}\n".encode() for i in range(100_000))
     changed = body[:500_000] + b"something else" + body[500_100:]
-    payload = encode_delta({"a": body, "b": body}, {"a": changed, "b": body}, 3)
+    payload = encode_delta(Comparison({"a": body, "b": body}), {"a": changed, "b": body}, 3)
     assert len(payload) < 100
 
 
 def test_a_step_that_changes_nothing_takes_six_bytes() -> None:
     state = {f"key {i}": b"x" * 1000 for i in range(100)}
-    assert len(encode_delta(state, dict(state), 3)) == 6
+    assert len(encode_delta(Comparison(state), dict(state), 3)) == 6
 
 
 @examples(80)
@@ -333,7 +336,7 @@ def test_a_damaged_payload_decodes_to_something_or_is_corrupt(
     pair: tuple[Parts, Parts], data: st.DataObject
 ) -> None:
     base, new = pair
-    delta = data.draw(damaged(encode_delta(base, new, 3)))
+    delta = data.draw(damaged(encode_delta(Comparison(base), new, 3)))
     only_corrupt(lambda: apply_delta(base, delta, limit=1_000_000))
     snapshot = data.draw(damaged(encode_snapshot(new, 3)))
     only_corrupt(lambda: decode_snapshot(snapshot, limit=1_000_000))
@@ -345,7 +348,7 @@ def test_a_delta_on_another_base_never_gives_the_sealed_state(
     pair: tuple[Parts, Parts], wrong: Parts
 ) -> None:
     base, new = pair
-    payload = encode_delta(base, new, 3)
+    payload = encode_delta(Comparison(base), new, 3)
     checksum = seal(payload, new)
     try:
         rebuilt = apply_delta(wrong, payload)
@@ -359,7 +362,7 @@ def test_a_delta_on_another_base_never_gives_the_sealed_state(
 @given(pairs)
 def test_every_shortened_payload_fails_its_checksum(pair: tuple[Parts, Parts]) -> None:
     base, new = pair
-    payload = encode_delta(base, new, 3)
+    payload = encode_delta(Comparison(base), new, 3)
     checksum = seal(payload, new)
     for end in range(min(len(payload), 300)):
         with pytest.raises(Corrupt):
@@ -521,7 +524,7 @@ def test_the_middles_of_another_base_do_not_pass_for_these() -> None:
     text = b"".join(b"%d squared is %d. " % (i, i * i) for i in range(1000))
     base = {"a": text + b"|old|" + text}
     new = {"a": text + b"|" + text[500:5000] + b"|" + text}
-    payload = encode_delta(base, new, 3)
+    payload = encode_delta(Comparison(base), new, 3)
     checksum = seal(payload, new)
     wrong = {"a": bytes(reversed(text)) + b"|old|" + text}
     assert zlib.crc32(payload) == (checksum + 2**63) & 0xFFFFFFFF

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memalchemy.codec.deltas import apply_deltas, edits, encode_delta
+from memalchemy.codec.deltas import Comparison, apply_deltas, edits, encode_delta
 from memalchemy.codec.values import encode_state
 
 NOISE = random.Random(11)
@@ -23,7 +23,7 @@ def noise(size: int) -> str:
 def step(before: Any, after: Any) -> bytes:
     """The delta from one state's value to the next; proved to rebuild it."""
     base, new = encode_state({"v": before}), encode_state({"v": after})
-    payload = encode_delta(base, new, 3)
+    payload = encode_delta(Comparison(base), new, 3)
     assert apply_deltas(base, [payload]) == new
     return payload
 

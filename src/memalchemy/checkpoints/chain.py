@@ -121,8 +121,17 @@ class Draft:
         return Tip(checkpoint_id, epoch, self.since_bytes, links, self.raw_size, CODEC, textual)
 
 
-def encode(parts: Parts, tip: Tip | None, *, level: int, max_depth: int) -> Draft:
+def encode(
+    parts: Parts,
+    tip: Tip | None,
+    *,
+    level: int,
+    max_depth: int,
+    compared: deltas.Comparison | None = None,
+) -> Draft:
     """Encode a state under *tip*: as a delta, or as a snapshot when one is due.
+
+    *compared* may know already how the state differs from the tip's, or from another.
 
     A snapshot is due at the start, at *max_depth*, when the state has shrunk to half of its base,
     and when the deltas that a load would read are `READ_FACTOR` times it. So no load reads
@@ -135,7 +144,9 @@ def encode(parts: Parts, tip: Tip | None, *, level: int, max_depth: int) -> Draf
         index = next((i for i, link in enumerate(tip.links) if link.depth == wanted), None)
         base = None if index is None else tip.parts_at(index)
         if index is not None and base is not None and raw_size * 2 >= state_size(base):
-            payload = deltas.encode_delta(base, parts, level)
+            if compared is None or compared.parts is not base:
+                compared = deltas.Comparison(base)
+            payload = deltas.encode_delta(compared, parts, level)
             read = len(payload) + sum(len(link.payload) for link in tip.links[1 : index + 1])
             if read <= READ_FACTOR * len(tip.links[0].payload) or tip.depth == 0:
                 return Draft(

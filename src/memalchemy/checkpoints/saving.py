@@ -247,6 +247,7 @@ class Saver:
             None if snapshot else tip,
             level=self.compression_level,
             max_depth=self.max_chain_depth,
+            compared=request.encoded.parent,
         )
         if not self.index_text:
             return draft, None

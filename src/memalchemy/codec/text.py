@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 import ormsgpack
 
-from memalchemy.codec.deltas import Comparison, Edit, edits
+from memalchemy.codec.deltas import Comparison, added, edits
 from memalchemy.codec.values import TAGGED, Parts
 
 MAX_TEXT = 200_000
@@ -24,6 +24,9 @@ MAX_TEXT = 200_000
 
 MAX_TOKEN = 100
 """Longer runs are encodings and hashes, which nobody searches for."""
+
+_SHORT = 64
+"""Bytes of a text that is not worth comparing."""
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
 _ASCII_TOKEN = re.compile("[A-Za-z0-9]+")
@@ -135,14 +138,17 @@ def added_strings(state: Mapping[str, Any], new: Parts, parent: Comparison | Non
             continue
         tagged = encoded[:1] == TAGGED
         value = ormsgpack.unpackb(encoded.removeprefix(TAGGED)) if tagged else state[key]
+        if type(value) in (int, float, bool):
+            continue
         found: Iterable[Any] = [value]
-        if parent is not None and old is not None:
+        is_short_text = type(value) is str and len(encoded) < _SHORT
+        if parent is not None and old is not None and not is_short_text:
             if tagged or old[:1] == TAGGED:
                 encoded = encoded.removeprefix(TAGGED)
                 changes = edits(old.removeprefix(TAGGED), encoded)
             else:
                 changes = parent.edits(key, encoded)
-            found = _descend(value, encoded, 0, len(encoded), _added(changes))
+            found = _descend(value, encoded, 0, len(encoded), list(added(changes)))
         for part in found:
             yield from _tagged_strings(part) if tagged else _strings(part)
 
@@ -196,16 +202,6 @@ def _tagged_strings(tree: Any) -> Iterator[str]:
 
 
 Range = tuple[int, int]
-
-
-def _added(changes: Iterable[Edit]) -> list[Range]:
-    """The ranges of a new value that the old has not; an empty one where something was dropped."""
-    ranges: list[Range] = []
-    at = 0
-    for keep, _, add in changes:
-        ranges.append((at + keep, at + keep + add))
-        at += keep + add
-    return ranges
 
 
 def _descend(

@@ -10,7 +10,6 @@ import threading
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -23,8 +22,7 @@ from sqlalchemy.pool import NullPool, StaticPool
 
 from memalchemy import migrate
 from memalchemy.database.backup import Progress, back_up
-from memalchemy.database.prepared import Prepared
-from memalchemy.database.replies import Reply, settle
+from memalchemy.database.readers import Readers
 from memalchemy.database.writer import Lease, Writer
 from memalchemy.dialects.sqlite import prepare
 from memalchemy.errors import (
@@ -36,7 +34,6 @@ from memalchemy.errors import (
 
 T = TypeVar("T")
 
-READERS = 4
 OPEN_TIMEOUT = 30.0
 STEPS_BETWEEN_LOOKS = 10_000
 """Of SQLite's virtual machine: well under a millisecond, and asking costs next to nothing."""
@@ -151,9 +148,7 @@ class Embedded:
         self._open_timeout = OPEN_TIMEOUT if open_timeout is None else open_timeout
         self._statement_timeout = statement_timeout
         self._memory: _Shared | None = None
-        self._readers: ThreadPoolExecutor | None = None
-        self._reading = threading.local()
-        self._read_connections: list[Connection] = []
+        self._readers: Readers | None = None
         self._lock = threading.Lock()
         self.writer = Writer(self._connect_writer)
 
@@ -171,10 +166,9 @@ class Embedded:
             return await self.write(job)
         with self._lock:
             if self._readers is None:
-                self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="memalchemy-reader")
-            reply: Reply[T] = Reply()
-            self._readers.submit(self._read, job, reply)
-        return await reply.future
+                self._readers = Readers(self._connect_reader)
+            answer = self._readers.submit(job)
+        return await answer
 
     async def apart(self, job: Callable[[Connection], T]) -> T:
         """Run *job* on a connection of its own, each statement a transaction of its own."""
@@ -241,15 +235,10 @@ class Embedded:
         self.writer.close()
         with self._lock:
             readers, self._readers = self._readers, None
-            connections, self._read_connections = self._read_connections, []
             if self._memory is memory:  # another may have been opened meanwhile
                 self._memory = None
-            self._reading = threading.local()
         if readers is not None:
-            readers.shutdown(wait=True)
-        for connection in connections:
-            connection.close()
-            connection.engine.dispose()
+            readers.close()
         if memory is not None:
             memory.close_for_good()
 
@@ -264,6 +253,9 @@ class Embedded:
     def _connect_writer(self) -> Connection:
         connect = self._open_memory if self._path is None else self._open_file
         return _engine(connect).connect()
+
+    def _connect_reader(self) -> Connection:
+        return _engine(lambda: self._open_file(read_only=True)).connect()
 
     def _open_memory(self) -> sqlite3.Connection:
         self._memory = sqlite3.connect(
@@ -319,24 +311,6 @@ class Embedded:
         if not path.exists():
             raise SchemaOutdated(None, migrate.head(), missing_file=self._path)
         return f"{path.as_uri()}?mode=rw"
-
-    def _read(self, job: Callable[[Connection], T], reply: Reply[T]) -> None:
-        if not reply.is_wanted:
-            return
-        try:
-            settle([(reply, job(self._reader()), None)])
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
-            settle([(reply, None, error)])
-
-    def _reader(self) -> Connection:
-        connection: Connection | None = getattr(self._reading, "connection", None)
-        if connection is None:
-            connection = _engine(lambda: self._open_file(read_only=True)).connect()
-            Prepared(connection)
-            self._reading.connection = connection
-            with self._lock:
-                self._read_connections.append(connection)
-        return connection
 
     def _apart(self, job: Callable[[Connection], T]) -> T:
         engine = _engine(self._open_file)

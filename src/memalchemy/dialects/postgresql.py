@@ -92,26 +92,27 @@ def _reindex(element: Reindex, compiler: Any, **kw: Any) -> str:
     return f"REINDEX INDEX CONCURRENTLY {compiler.preparer.format_table(element.index)}"
 
 
-class _Element(TypeDecorator[Any]):
-    """A column's type as an array's element: no length, no collation, JSON as text."""
+class _Array(TypeDecorator[Any]):
+    """A list of a column's values. Elements have no length and no collation, and JSON is text."""
 
-    impl = Text
+    impl = ARRAY
     cache_ok = True
 
     def __init__(self, of: Any) -> None:
-        super().__init__()
+        super().__init__(Text)
         self.of = of
 
     def load_dialect_impl(self, dialect: Any) -> Any:
         own = self.of.dialect_impl(dialect)
         bare = getattr(own, "impl", own)
-        text_like = isinstance(bare, (String, JSON))
-        return dialect.type_descriptor(Text()) if text_like else bare
+        element = Text() if isinstance(bare, (String, JSON)) else bare
+        return dialect.type_descriptor(ARRAY(element))
 
     def process_bind_param(self, value: Any, dialect: Any) -> Any:
-        if isinstance(self.of, TypeDecorator):
-            value = self.of.process_bind_param(value, dialect)
-        return json.dumps(value) if isinstance(self.of, Json) else value
+        if not isinstance(self.of, TypeDecorator):
+            return value
+        bound = [self.of.process_bind_param(one, dialect) for one in value]
+        return [json.dumps(one) for one in bound] if isinstance(self.of, Json) else bound
 
 
 class PostgreSQL(Dialect):
@@ -145,10 +146,7 @@ class PostgreSQL(Dialect):
         return insert(table).excluded[column]
 
     def arrays(self, prefix: str, columns: Mapping[str, Any]) -> FromClause:
-        lists = [
-            bindparam(f"{prefix}_{name}", type_=ARRAY(_Element(type_)))
-            for name, type_ in columns.items()
-        ]
+        lists = [bindparam(f"{prefix}_{name}", type_=_Array(t)) for name, t in columns.items()]
         names = [column(name, type_) for name, type_ in columns.items()]
         # Keys are compared with columns of one collation; an array's elements have the default.
         given = func.unnest(*lists).table_valued(*names).render_derived(name=f"{prefix}_given")

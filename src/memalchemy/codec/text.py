@@ -29,6 +29,7 @@ _SHORT = 64
 """Bytes of a text that is not worth comparing."""
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
+_BEYOND_ASCII = re.compile("[^\x00-\x7f]+")
 _ASCII_TOKEN = re.compile("[A-Za-z0-9]+")
 _VOICING_MARKS = "\u3099\u309a"
 
@@ -66,9 +67,12 @@ def tokens(text: str) -> list[str]:
     if text.isascii():
         found: list[str] = _ASCII_TOKEN.findall(text)
     else:
+        folded = _fold(text)
+        if folded.isascii():
+            return tokens(folded)
         found = [
             token if token.isascii() else token.casefold()
-            for token in _token_pattern().findall(_fold(text))
+            for token in _token_pattern().findall(folded)
         ]
     if found and len(max(found, key=len)) > MAX_TOKEN:
         return [token for token in found if len(token) <= MAX_TOKEN]
@@ -264,6 +268,30 @@ def _string_part(encoded: bytes, low: int, high: int, floor: int, ceiling: int) 
 
 def _fold(text: str) -> str:
     """Compatibility forms folded, accents dropped; Hangul and voiced kana stay whole."""
-    decomposed = unicodedata.normalize("NFKD", text)
-    kept = "".join(c for c in decomposed if unicodedata.category(c) != "Mn" or c in _VOICING_MARKS)
-    return unicodedata.normalize("NFC", kept)
+    # No mark that is kept composes with an ASCII letter before it: each run is for itself.
+    return _BEYOND_ASCII.sub(_folded, text)
+
+
+def _folded(run: re.Match[str]) -> str:
+    decomposed = unicodedata.normalize("NFKD", run[0])
+    return unicodedata.normalize("NFC", decomposed.translate(_FOLDS))
+
+
+class _Folds(dict[int, Any]):
+    """What becomes of a character, for `str.translate`; looked up in Unicode once.
+
+    Accents go; what is in no word becomes a space, so that most texts are ASCII afterwards.
+    """
+
+    def __missing__(self, code: int) -> int | str | None:
+        character, category = chr(code), unicodedata.category(chr(code))
+        fold: int | str | None = code
+        if category == "Mn" and character not in _VOICING_MARKS:
+            fold = None
+        elif category[0] != "M" and not character.isalnum() and not is_cjk(character):
+            fold = " "
+        self[code] = fold
+        return fold
+
+
+_FOLDS = _Folds()

@@ -19,10 +19,13 @@ from memalchemy.errors import DatabaseUnreachable, MemalchemyError
 from memalchemy.events import Event
 from memalchemy.log import Log, Position, append, append_many
 
-LANES = 2
-"""Statements on their way at once: while the server works on one, the next is made."""
+LANES = 4
+"""Statements on their way at once: the server has more than one processor."""
 
-MAX_ROWS = 128
+MAX_ROWS = 16
+"""Enough to share what a statement costs. Of more, the words of one statement would be indexed by
+one processor while the others wait for the savers, and these for it."""
+
 MAX_BYTES = 4 * 1024 * 1024
 """Of payloads in one statement, beyond its first row."""
 

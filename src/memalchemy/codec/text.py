@@ -25,9 +25,6 @@ MAX_TEXT = 200_000
 MAX_TOKEN = 100
 """Longer runs are encodings and hashes, which nobody searches for."""
 
-_SHORT = 64
-"""Bytes of a text that is not worth comparing."""
-
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
 _BEYOND_ASCII = re.compile("[^\x00-\x7f]+")
 _ASCII_TOKEN = re.compile("[A-Za-z0-9]+")
@@ -145,8 +142,7 @@ def added_strings(state: Mapping[str, Any], new: Parts, parent: Comparison | Non
         if type(value) in (int, float, bool):
             continue
         found: Iterable[Any] = [value]
-        is_short_text = type(value) is str and len(encoded) < _SHORT
-        if parent is not None and old is not None and not is_short_text:
+        if parent is not None and old is not None:
             if tagged or old[:1] == TAGGED:
                 encoded = encoded.removeprefix(TAGGED)
                 changes = edits(old.removeprefix(TAGGED), encoded)

@@ -48,8 +48,7 @@ class TipCache:
         """Remember *tip* unless a newer one of the same life is there, or it cannot be a base."""
         if tip.codec != CODEC:
             return
-        tip = tip.within(self.max_bytes // SHARE)
-        size = tip.held_bytes()
+        tip, size = tip.within(self.max_bytes // SHARE)
         with self._lock:
             found = self._tips.get(log)
             # Of the same state, the one that is there has more of its chain decoded.

@@ -82,17 +82,22 @@ class Tip:
             for link in self.links
         )
 
-    def within(self, room: int) -> Tip:
-        """The same tip with the oldest decoded states dropped until it takes *room* bytes."""
+    def within(self, room: int) -> tuple[Tip, int]:
+        """The same tip with the oldest decoded states dropped until it takes *room* bytes, and what
+        it takes then.
+        """
+        held = self.held_bytes()
+        over = held - room
+        if over <= 0:
+            return self, held
         links = list(self.links)
-        over = self.held_bytes() - room
         for index, link in enumerate(links):
             if over <= 0:
                 break
             if link.parts is not None:
                 over -= state_size(link.parts)
                 links[index] = replace(link, parts=None)
-        return replace(self, links=tuple(links))
+        return replace(self, links=tuple(links)), room + over
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +154,12 @@ def encode(
             payload = deltas.encode_delta(compared, parts, level)
             read = len(payload) + sum(len(link.payload) for link in tip.links[1 : index + 1])
             if read <= READ_FACTOR * len(tip.links[0].payload) or tip.depth == 0:
+                link = tip.links[index]
+                held = link if link.parts is base else replace(link, parts=base)
                 return Draft(
                     kind="delta",
-                    base_seq=tip.links[index].seq,
-                    base_checksum=tip.links[index].checksum,
+                    base_seq=link.seq,
+                    base_checksum=link.checksum,
                     epoch=tip.epoch,
                     depth=tip.depth + 1,
                     since_bytes=tip.since_bytes + len(payload),
@@ -160,7 +167,7 @@ def encode(
                     payload=payload,
                     checksum=deltas.seal(payload, parts),
                     parts=parts,
-                    chain=(*tip.links[:index], replace(tip.links[index], parts=base)),
+                    chain=(*tip.links[:index], held),
                 )
     payload = deltas.encode_snapshot(parts, level)
     return Draft(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -60,6 +61,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "asyncio_only(reason): what --face sync does not have, or tests elsewhere"
     )
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell that starts the suite in the background has Ctrl-C ignored, by children as well.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     strictly = config.getoption("--strict-oracle")
     if strictly:
         strict.install()

@@ -386,6 +386,8 @@ class StoreItemRow(Base):
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
     expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    lifetime: Mapped[int | None] = mapped_column(BigInteger)
+    """Microseconds from a write, or a read that prolongs, to ``expires_at``."""
     value: Mapped[bytes] = mapped_column(Payload)
 
     __table_args__ = (

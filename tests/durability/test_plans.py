@@ -21,7 +21,7 @@ from memalchemy.checkpoints import queries
 from memalchemy.codec import text
 from memalchemy.keys import encode_id
 from memalchemy.log import Log
-from memalchemy.search import search_checkpoints
+from memalchemy.search.checkpoints import search_checkpoints
 from servers import Postgres
 
 DEEP, OTHERS, EACH = 2_000, 50, 40

@@ -21,7 +21,7 @@ from memalchemy.contracts import CheckpointInfo
 from memalchemy.database import HostConnection
 from memalchemy.events import operation
 from memalchemy.keys import encode_id
-from memalchemy.search import search_checkpoints
+from memalchemy.search.checkpoints import search_checkpoints
 
 
 class Looking(Scope):

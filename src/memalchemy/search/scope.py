@@ -1,0 +1,60 @@
+"""Which items a search is of: one namespace, or one and all below it; and only what is alive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Table, and_, bindparam, not_, or_
+
+from memalchemy.schema import EmbeddingRow, StoreItemRow
+
+ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
+EMBEDDINGS: Table = EmbeddingRow.__table__  # type: ignore[assignment]
+
+ITEM_KEY = ("tenant", "namespace", "key")
+
+HOUSE = "/~"
+"""How memalchemy's own namespaces begin. In a user's ``~`` is escaped, as ~0, ~1 or ~2."""
+
+
+def in_scope(table: Any, below: bool) -> ColumnElement[bool]:
+    """The rows of a namespace; with *below* of those under it too. Binds `scope_binds`."""
+    tenant = table.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    if not below:
+        return and_(tenant, table.c.namespace == _path("k_namespace"))
+    return and_(
+        tenant,
+        table.c.namespace >= _path("k_namespace"),
+        table.c.namespace < _path("k_beyond"),
+        # Under the root lie memalchemy's own as well: letters after the ~.
+        not_(and_(table.c.namespace >= _path("k_house"), table.c.namespace < _path("k_house_end"))),
+    )
+
+
+def scope_binds(tenant: str, path: str, below: bool) -> dict[str, Any]:
+    """What `in_scope` binds, for an encoded namespace. All below it begins with it."""
+    binds = {"k_tenant": tenant, "k_namespace": path}
+    if below:
+        binds |= {"k_beyond": path[:-1] + "0", "k_house": HOUSE + "a", "k_house_end": HOUSE + "{"}
+    return binds
+
+
+def of_item(table: Any) -> ColumnElement[bool]:
+    """The row, or rows, of one item; binds ``k_tenant``, ``k_namespace``, ``k_key``."""
+    return and_(
+        *(table.c[name] == bindparam(f"k_{name}", type_=ITEMS.c[name].type) for name in ITEM_KEY)
+    )
+
+
+def same_item(a: Any, b: Any) -> ColumnElement[bool]:
+    return and_(*(a.c[name] == b.c[name] for name in ITEM_KEY))
+
+
+def live_item(table: Any = ITEMS) -> ColumnElement[bool]:
+    """Not expired; binds ``p_now``."""
+    now = bindparam("p_now", type_=ITEMS.c.expires_at.type)
+    return or_(table.c.expires_at.is_(None), table.c.expires_at > now)
+
+
+def _path(name: str) -> Any:
+    return bindparam(name, type_=ITEMS.c.namespace.type)

@@ -200,9 +200,50 @@ INSERT INTO checkpoints_meta(rowid, terms) SELECT rowid, (
 
 UPDATE memalchemy_version SET version_num='0002' WHERE memalchemy_version.version_num = '0001';
 
+-- Running upgrade 0002 -> 0003
+
+ALTER TABLE store_items ADD COLUMN lifetime BIGINT;
+
+CREATE VIRTUAL TABLE store_items_search USING fts5(scope, search_text, terms, content='', columnsize=0, tokenize="unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'");
+
+CREATE TRIGGER store_items_search_insert AFTER INSERT ON store_items BEGIN INSERT INTO store_items_search(rowid, scope, search_text, terms) SELECT new.rowid, 'x' || lower(hex(new.tenant || char(31) || new.namespace)), new.search_text, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+      ELSE type END)), ' ')
+  FROM json_each(new.meta)) WHERE (new.search_text IS NOT NULL OR new.meta <> '{}'); END;
+
+CREATE TRIGGER store_items_search_delete AFTER DELETE ON store_items BEGIN INSERT INTO store_items_search(store_items_search, rowid, scope, search_text, terms) SELECT 'delete', old.rowid, 'x' || lower(hex(old.tenant || char(31) || old.namespace)), old.search_text, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+      ELSE type END)), ' ')
+  FROM json_each(old.meta)) WHERE (old.search_text IS NOT NULL OR old.meta <> '{}'); END;
+
+CREATE TRIGGER store_items_search_update AFTER UPDATE OF search_text, meta ON store_items BEGIN INSERT INTO store_items_search(store_items_search, rowid, scope, search_text, terms) SELECT 'delete', old.rowid, 'x' || lower(hex(old.tenant || char(31) || old.namespace)), old.search_text, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+      ELSE type END)), ' ')
+  FROM json_each(old.meta)) WHERE (old.search_text IS NOT NULL OR old.meta <> '{}'); INSERT INTO store_items_search(rowid, scope, search_text, terms) SELECT new.rowid, 'x' || lower(hex(new.tenant || char(31) || new.namespace)), new.search_text, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+      ELSE type END)), ' ')
+  FROM json_each(new.meta)) WHERE (new.search_text IS NOT NULL OR new.meta <> '{}'); END;
+
+INSERT INTO store_items_search(rowid, scope, search_text, terms) SELECT rowid, 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)), store_items.search_text, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+      ELSE type END)), ' ')
+  FROM json_each(store_items.meta)) FROM store_items WHERE (store_items.search_text IS NOT NULL OR store_items.meta <> '{}');
+
+UPDATE memalchemy_version SET version_num='0003' WHERE memalchemy_version.version_num = '0002';
+
 DELETE FROM store_items WHERE tenant = '~' AND namespace = '/~memalchemy/' AND key = 'schema';
 
-INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0002"}', 1, 'none', 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, X'2D');
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0003"}', 1, 'none', 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, X'2D');
 
 COMMIT;
 

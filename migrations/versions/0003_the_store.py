@@ -1,11 +1,12 @@
-"""The store: how long a read prolongs an item, an index of words and metadata, vectors in line.
+"""The store: how long a read prolongs an item, an index of words and fields, vectors in line.
 
 Revision ID: 0003
 Revises: 0002
 
 A search is of one namespace, or of one and all below it, so the namespace is a word of the index as
 well: a common word of a small namespace is found without reading all that holds it. The path is
-spelt so that what lies below begins with it.
+spelt so that what lies below begins with it. ``field_terms`` has a word for each field that a
+filter may ask for.
 """
 
 import sqlalchemy as sa
@@ -24,32 +25,23 @@ FTS5_TOKENIZE = "unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'"
 
 SCOPE = "'x' || lower(hex({row}.tenant || char(31) || {row}.namespace))"
 
-META_TERMS = """(
-  SELECT group_concat(lower(hex(key || char(31) || CASE
-      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
-      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
-      ELSE type END)), ' ')
-  FROM json_each({row}.meta))"""
-
-THERE = "({row}.search_text IS NOT NULL OR {row}.meta <> '{{}}')"
-COLUMNS = "scope, search_text, terms"
+THERE = "({row}.search_text IS NOT NULL OR {row}.field_terms IS NOT NULL)"
+COLUMNS = "scope, search_text, field_terms"
 
 
 def upgrade() -> None:
     table, dialect = _qualified("store_items"), op.get_context().dialect.name
-    op.add_column(
-        "store_items", sa.Column("lifetime", sa.BigInteger(), nullable=True), schema=_schema()
-    )
+    for name, type_ in (("lifetime", sa.BigInteger()), ("field_terms", sa.Text())):
+        op.add_column("store_items", sa.Column(name, type_, nullable=True), schema=_schema())
     if dialect == "sqlite":
         _sqlite()
     elif dialect == "postgresql":
         op.execute(
             f"CREATE INDEX ix_store_items_search ON {table} USING gin (("
-            "to_tsvector('simple', search_text) || "
-            "array_to_tsvector(ARRAY[chr(31) || tenant || chr(31) || namespace]))) "
-            "WHERE search_text IS NOT NULL"
+            "to_tsvector('simple', coalesce(search_text, '')) || "
+            "to_tsvector('simple', coalesce(field_terms, '')) || "
+            "array_to_tsvector(ARRAY[chr(31) || tenant || chr(31) || namespace])))"
         )
-        op.execute(f"CREATE INDEX ix_store_items_meta ON {table} USING gin (meta jsonb_path_ops)")
         op.execute(f"ALTER TABLE {table} ALTER COLUMN value SET STORAGE EXTERNAL")
         # Of 1,536 dimensions a vector is moved out of its row otherwise, and read three times as
         # slowly.
@@ -71,11 +63,11 @@ def downgrade() -> None:
     else:
         op.drop_index("ix_store_items_search", "store_items", schema=_schema())
     if dialect == "postgresql":
-        op.drop_index("ix_store_items_meta", "store_items", schema=_schema())
         op.execute(f"ALTER TABLE {table} ALTER COLUMN value SET STORAGE EXTENDED")
         embeddings = _qualified("embeddings")
         op.execute(f"ALTER TABLE {embeddings} ALTER COLUMN vector SET STORAGE {_usual()}")
-    op.drop_column("store_items", "lifetime", schema=_schema())
+    for name in ("field_terms", "lifetime"):
+        op.drop_column("store_items", name, schema=_schema())
 
 
 def _sqlite() -> None:
@@ -86,7 +78,7 @@ def _sqlite() -> None:
     for event, body in (
         ("INSERT", _put()),
         ("DELETE", _take()),
-        ("UPDATE OF search_text, meta", f"{_take()} {_put()}"),
+        ("UPDATE OF search_text, field_terms", f"{_take()} {_put()}"),
     ):
         name = event.split(" ")[0].lower()
         op.execute(
@@ -115,7 +107,7 @@ def _put() -> str:
 
 
 def _words(row: str) -> str:
-    return f"{SCOPE.format(row=row)}, {row}.search_text, {META_TERMS.format(row=row)}"
+    return f"{SCOPE.format(row=row)}, {row}.search_text, {row}.field_terms"
 
 
 def _usual() -> str:

@@ -24,7 +24,6 @@ OF_ONE_DATABASE = {
     "ix_checkpoints_meta",
     "ix_deltas_search_text",
     "ix_embeddings_tenant_namespace_change",
-    "ix_store_items_meta",
     "ix_store_items_search",
     "uq_deltas_entry_key_oracle",
 }
@@ -152,7 +151,6 @@ def test_the_listing_of_sqlite_sees(sqlite: sqlite3.Connection, drift: str) -> N
     [
         "DROP INDEX ix_deltas_search_text",
         "DROP INDEX ix_checkpoints_meta",
-        "DROP INDEX ix_store_items_meta",
         "DROP INDEX ix_store_items_search",
         "ALTER TABLE embeddings ALTER COLUMN vector SET STORAGE EXTENDED",
         "DROP INDEX ix_checkpoints_meta; "

@@ -24,6 +24,7 @@ from memalchemy import Checkpointer, Database, MemalchemyError, migrate
 from servers import Postgres
 
 HOST = Path(__file__).with_name("host_app")
+FTS5 = ("deltas_", "checkpoints_", "store_items_")
 OURS = {*migrate.TABLES, migrate.VERSION_TABLE}
 THEIRS = {"customers", "orders", "alembic_version"}
 DRIVERS = {
@@ -73,7 +74,7 @@ def tables(url: str) -> set[str]:
     sql = "SELECT name FROM sqlite_master WHERE type = 'table'"
     if not url.startswith("sqlite"):
         sql = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
-    return {name for (name,) in query(url, sql) if not name.startswith(("deltas_", "checkpoints_"))}
+    return {name for (name,) in query(url, sql) if not name.startswith(FTS5)}
 
 
 def use(url: str, schema: str | None = None) -> None:

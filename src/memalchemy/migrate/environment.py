@@ -37,7 +37,6 @@ _OF_ONE_DATABASE = (
     "ix_checkpoints_meta",
     "ix_deltas_search_text",
     "ix_embeddings_tenant_namespace_change",
-    "ix_store_items_meta",
     "ix_store_items_search",
     "uq_deltas_entry_key_oracle",
 )

@@ -4,6 +4,10 @@ DROP INDEX ix_store_items_search
 
 /
 
+ALTER TABLE store_items DROP COLUMN field_terms
+
+/
+
 ALTER TABLE store_items DROP COLUMN lifetime
 
 /

@@ -4,11 +4,11 @@ BEGIN;
 
 DROP INDEX ix_store_items_search;
 
-DROP INDEX ix_store_items_meta;
-
 ALTER TABLE store_items ALTER COLUMN value SET STORAGE EXTENDED;
 
 ALTER TABLE embeddings ALTER COLUMN vector SET STORAGE EXTERNAL;
+
+ALTER TABLE store_items DROP COLUMN field_terms;
 
 ALTER TABLE store_items DROP COLUMN lifetime;
 

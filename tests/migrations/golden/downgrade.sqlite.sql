@@ -10,6 +10,8 @@ DROP TRIGGER store_items_search_delete;
 
 DROP TABLE store_items_search;
 
+ALTER TABLE store_items DROP COLUMN field_terms;
+
 ALTER TABLE store_items DROP COLUMN lifetime;
 
 UPDATE memalchemy_version SET version_num='0002' WHERE memalchemy_version.version_num = '0003';

@@ -161,6 +161,10 @@ ALTER TABLE store_items ADD lifetime NUMBER(19)
 
 /
 
+ALTER TABLE store_items ADD field_terms CLOB
+
+/
+
 CREATE INDEX ix_store_items_search ON store_items (search_text) INDEXTYPE IS CTXSYS.CONTEXT PARAMETERS ('STOPLIST CTXSYS.EMPTY_STOPLIST SYNC (ON COMMIT)')
 
 /

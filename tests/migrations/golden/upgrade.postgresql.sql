@@ -135,9 +135,9 @@ UPDATE memalchemy_version SET version_num='0002' WHERE memalchemy_version.versio
 
 ALTER TABLE store_items ADD COLUMN lifetime BIGINT;
 
-CREATE INDEX ix_store_items_search ON store_items USING gin ((to_tsvector('simple', search_text) || array_to_tsvector(ARRAY[chr(31) || tenant || chr(31) || namespace]))) WHERE search_text IS NOT NULL;
+ALTER TABLE store_items ADD COLUMN field_terms TEXT;
 
-CREATE INDEX ix_store_items_meta ON store_items USING gin (meta jsonb_path_ops);
+CREATE INDEX ix_store_items_search ON store_items USING gin ((to_tsvector('simple', coalesce(search_text, '')) || to_tsvector('simple', coalesce(field_terms, '')) || array_to_tsvector(ARRAY[chr(31) || tenant || chr(31) || namespace])));
 
 ALTER TABLE store_items ALTER COLUMN value SET STORAGE EXTERNAL;
 

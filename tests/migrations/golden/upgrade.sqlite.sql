@@ -204,40 +204,17 @@ UPDATE memalchemy_version SET version_num='0002' WHERE memalchemy_version.versio
 
 ALTER TABLE store_items ADD COLUMN lifetime BIGINT;
 
-CREATE VIRTUAL TABLE store_items_search USING fts5(scope, search_text, terms, content='', columnsize=0, tokenize="unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'");
+ALTER TABLE store_items ADD COLUMN field_terms TEXT;
 
-CREATE TRIGGER store_items_search_insert AFTER INSERT ON store_items BEGIN INSERT INTO store_items_search(rowid, scope, search_text, terms) SELECT new.rowid, 'x' || lower(hex(new.tenant || char(31) || new.namespace)), new.search_text, (
-  SELECT group_concat(lower(hex(key || char(31) || CASE
-      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
-      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
-      ELSE type END)), ' ')
-  FROM json_each(new.meta)) WHERE (new.search_text IS NOT NULL OR new.meta <> '{}'); END;
+CREATE VIRTUAL TABLE store_items_search USING fts5(scope, search_text, field_terms, content='', columnsize=0, tokenize="unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'");
 
-CREATE TRIGGER store_items_search_delete AFTER DELETE ON store_items BEGIN INSERT INTO store_items_search(store_items_search, rowid, scope, search_text, terms) SELECT 'delete', old.rowid, 'x' || lower(hex(old.tenant || char(31) || old.namespace)), old.search_text, (
-  SELECT group_concat(lower(hex(key || char(31) || CASE
-      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
-      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
-      ELSE type END)), ' ')
-  FROM json_each(old.meta)) WHERE (old.search_text IS NOT NULL OR old.meta <> '{}'); END;
+CREATE TRIGGER store_items_search_insert AFTER INSERT ON store_items BEGIN INSERT INTO store_items_search(rowid, scope, search_text, field_terms) SELECT new.rowid, 'x' || lower(hex(new.tenant || char(31) || new.namespace)), new.search_text, new.field_terms WHERE (new.search_text IS NOT NULL OR new.field_terms IS NOT NULL); END;
 
-CREATE TRIGGER store_items_search_update AFTER UPDATE OF search_text, meta ON store_items BEGIN INSERT INTO store_items_search(store_items_search, rowid, scope, search_text, terms) SELECT 'delete', old.rowid, 'x' || lower(hex(old.tenant || char(31) || old.namespace)), old.search_text, (
-  SELECT group_concat(lower(hex(key || char(31) || CASE
-      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
-      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
-      ELSE type END)), ' ')
-  FROM json_each(old.meta)) WHERE (old.search_text IS NOT NULL OR old.meta <> '{}'); INSERT INTO store_items_search(rowid, scope, search_text, terms) SELECT new.rowid, 'x' || lower(hex(new.tenant || char(31) || new.namespace)), new.search_text, (
-  SELECT group_concat(lower(hex(key || char(31) || CASE
-      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
-      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
-      ELSE type END)), ' ')
-  FROM json_each(new.meta)) WHERE (new.search_text IS NOT NULL OR new.meta <> '{}'); END;
+CREATE TRIGGER store_items_search_delete AFTER DELETE ON store_items BEGIN INSERT INTO store_items_search(store_items_search, rowid, scope, search_text, field_terms) SELECT 'delete', old.rowid, 'x' || lower(hex(old.tenant || char(31) || old.namespace)), old.search_text, old.field_terms WHERE (old.search_text IS NOT NULL OR old.field_terms IS NOT NULL); END;
 
-INSERT INTO store_items_search(rowid, scope, search_text, terms) SELECT rowid, 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)), store_items.search_text, (
-  SELECT group_concat(lower(hex(key || char(31) || CASE
-      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
-      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
-      ELSE type END)), ' ')
-  FROM json_each(store_items.meta)) FROM store_items WHERE (store_items.search_text IS NOT NULL OR store_items.meta <> '{}');
+CREATE TRIGGER store_items_search_update AFTER UPDATE OF search_text, field_terms ON store_items BEGIN INSERT INTO store_items_search(store_items_search, rowid, scope, search_text, field_terms) SELECT 'delete', old.rowid, 'x' || lower(hex(old.tenant || char(31) || old.namespace)), old.search_text, old.field_terms WHERE (old.search_text IS NOT NULL OR old.field_terms IS NOT NULL); INSERT INTO store_items_search(rowid, scope, search_text, field_terms) SELECT new.rowid, 'x' || lower(hex(new.tenant || char(31) || new.namespace)), new.search_text, new.field_terms WHERE (new.search_text IS NOT NULL OR new.field_terms IS NOT NULL); END;
+
+INSERT INTO store_items_search(rowid, scope, search_text, field_terms) SELECT rowid, 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)), store_items.search_text, store_items.field_terms FROM store_items WHERE (store_items.search_text IS NOT NULL OR store_items.field_terms IS NOT NULL);
 
 UPDATE memalchemy_version SET version_num='0003' WHERE memalchemy_version.version_num = '0002';
 

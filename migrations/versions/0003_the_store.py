@@ -25,6 +25,16 @@ FTS5_TOKENIZE = "unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'"
 
 SCOPE = "'x' || lower(hex({row}.tenant || char(31) || {row}.namespace))"
 
+# A vector that goes, whoever removes it, is counted: caches of the namespace look again.
+COUNT = (
+    "INSERT INTO store_items "
+    "(tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) "
+    "VALUES (old.tenant, '/~vectors/', substr(old.namespace, 1, 200), '{}', 1, 'none', "
+    "abs(random() % 9007199254740992), CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, X'2D') "
+    "ON CONFLICT (tenant, namespace, key) "
+    "DO UPDATE SET version = version + 1, checksum = excluded.checksum;"
+)
+
 THERE = "({row}.search_text IS NOT NULL OR {row}.field_terms IS NOT NULL)"
 COLUMNS = "scope, search_text, field_terms"
 
@@ -57,6 +67,8 @@ def upgrade() -> None:
 def downgrade() -> None:
     table, dialect = _qualified("store_items"), op.get_context().dialect.name
     if dialect == "sqlite":
+        op.execute("DROP TRIGGER embeddings_delete")
+        op.execute("DROP TRIGGER store_items_delete")
         for event in ("insert", "update", "delete"):
             op.execute(f"DROP TRIGGER store_items_search_{event}")
         op.execute("DROP TABLE store_items_search")
@@ -90,6 +102,15 @@ def _sqlite() -> None:
         f"SELECT rowid, {_words('store_items')} FROM store_items "
         f"WHERE {THERE.format(row='store_items')}"
     )
+
+
+    # SQLite heeds foreign keys only on a connection that asked for it.
+    same = " AND ".join(f"{name} = old.{name}" for name in ("tenant", "namespace", "key"))
+    op.execute(
+        "CREATE TRIGGER store_items_delete AFTER DELETE ON store_items "
+        f"BEGIN DELETE FROM embeddings WHERE {same}; END"
+    )
+    op.execute(f"CREATE TRIGGER embeddings_delete AFTER DELETE ON embeddings BEGIN {COUNT} END")
 
 
 def _take() -> str:

@@ -250,3 +250,12 @@ def to_timedelta(duration: Seconds) -> timedelta:
         return timedelta(seconds=duration)
     except (OverflowError, ValueError) as error:
         raise ValueError(f"{duration!r} seconds is not a duration") from error
+
+
+def check_limit(limit: int) -> int:
+    """A number of results to return: a whole number, zero for none."""
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise TypeError(f"limit is a whole number, not {type(limit).__name__}")
+    if limit < 0:
+        raise ValueError(f"limit must not be negative: {limit}")
+    return min(limit, 2**31 - 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 from memalchemy.checkpoints import queries, upkeep
 from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, rebuild
-from memalchemy.checkpoints.metadata import check_metadata, kind_of
+from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.checkpoints.scope import Scope
 from memalchemy.codec.values import decode_value, jsonable
 from memalchemy.database import HostConnection

@@ -71,6 +71,8 @@ class Dialect:
     """What makes the native vector type available, for scripts."""
     server_version: ClassVar[str]
     """The query for the server's version."""
+    counts_vector_changes: ClassVar[bool] = False
+    """Vectors are searched in this process, which caches them; see `memalchemy.search.counters`."""
     utc_now: ClassVar[str] = "CURRENT_TIMESTAMP"
     compares_tuples: ClassVar[bool] = True
     """``(a, b) > (x, y)`` is a condition, and an index answers it."""

@@ -73,6 +73,7 @@ _MAINTENANCE = {
 class SQLite(Dialect):
     name: ClassVar[str] = "sqlite"
     single_writer: ClassVar[bool] = True
+    counts_vector_changes: ClassVar[bool] = True
     server_version: ClassVar[str] = "SELECT sqlite_version()"
     byte_literal: ClassVar[str] = "X'2D'"
 

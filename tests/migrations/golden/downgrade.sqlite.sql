@@ -2,6 +2,10 @@ BEGIN;
 
 -- Running downgrade 0003 -> 0002
 
+DROP TRIGGER embeddings_delete;
+
+DROP TRIGGER store_items_delete;
+
 DROP TRIGGER store_items_search_insert;
 
 DROP TRIGGER store_items_search_update;

@@ -216,6 +216,10 @@ CREATE TRIGGER store_items_search_update AFTER UPDATE OF search_text, field_term
 
 INSERT INTO store_items_search(rowid, scope, search_text, field_terms) SELECT rowid, 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)), store_items.search_text, store_items.field_terms FROM store_items WHERE (store_items.search_text IS NOT NULL OR store_items.field_terms IS NOT NULL);
 
+CREATE TRIGGER store_items_delete AFTER DELETE ON store_items BEGIN DELETE FROM embeddings WHERE tenant = old.tenant AND namespace = old.namespace AND key = old.key; END;
+
+CREATE TRIGGER embeddings_delete AFTER DELETE ON embeddings BEGIN INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES (old.tenant, '/~vectors/', substr(old.namespace, 1, 200), '{}', 1, 'none', abs(random() % 9007199254740992), CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, X'2D') ON CONFLICT (tenant, namespace, key) DO UPDATE SET version = version + 1, checksum = excluded.checksum; END;
+
 UPDATE memalchemy_version SET version_num='0003' WHERE memalchemy_version.version_num = '0002';
 
 DELETE FROM store_items WHERE tenant = '~' AND namespace = '/~memalchemy/' AND key = 'schema';

@@ -12,7 +12,7 @@ from memalchemy.codec.values import pointer
 from memalchemy.errors import NotSerialisable, TooLarge
 
 MAX_METADATA_BYTES = 32_000
-"""Metadata is filtered on and listed; what is larger belongs into the state."""
+"""Metadata is filtered on and listed; what is larger belongs into the state or value."""
 
 
 def check_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:

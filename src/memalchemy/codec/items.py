@@ -1,0 +1,119 @@
+"""A store's value as bytes, and the words that it can be found by. Pure: no I/O, no SQL."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from hashlib import blake2b
+from math import isfinite
+from typing import Any
+
+from memalchemy.codec import deltas, text
+from memalchemy.codec.values import decode_value, encode_state, pointer
+from memalchemy.errors import Corrupt, TooLarge
+
+CODEC = "zvalue1"
+"""The tag of this encoding, stored with each row so that the encoding can change."""
+
+MAX_VALUE_BYTES = 64 * 1024 * 1024
+"""The most that an encoded value may take."""
+
+MAX_FIELDS = 64
+"""Of more scalar fields than this none has a word of its own: a filter looks at the item itself."""
+
+MANY_FIELDS = "fmany"
+"""The word of an item with more."""
+
+_WORTH_PACKING = 512
+_LEVEL = 3
+
+
+def encode_item(value: Any) -> tuple[bytes, int]:
+    """The payload of *value*, and its checksum.
+
+    Raises:
+        NotSerialisable: it would not load back equal and of the same types; the path says where.
+        TooLarge: it encodes to more than `MAX_VALUE_BYTES`.
+    """
+    encoded = encode_state({"value": value})["value"]
+    if len(encoded) > MAX_VALUE_BYTES:
+        raise TooLarge("the value", len(encoded), MAX_VALUE_BYTES)
+    level = _LEVEL if len(encoded) >= _WORTH_PACKING else None
+    payload = deltas.pack(encoded, level)
+    return payload, zlib.crc32(payload)
+
+
+def decode_item(payload: bytes, checksum: int, codec: str) -> Any:
+    """The inverse of `encode_item`. Every call builds new objects.
+
+    Raises:
+        Corrupt: the payload is not the one that was stored, or of an unknown encoding.
+    """
+    if codec != CODEC:
+        raise Corrupt(f"a stored value has the unknown codec {codec!r}")
+    if zlib.crc32(payload) != checksum:
+        raise Corrupt("a stored value does not match its checksum")
+    return decode_value(deltas.unpack(payload, MAX_VALUE_BYTES))
+
+
+def search_text(value: Any, metadata: Mapping[str, Any]) -> str | None:
+    """The words of the texts in *value* and *metadata*; ``None`` if there are none."""
+    return text.search_text(_texts(value, metadata))
+
+
+def _texts(value: Any, metadata: Mapping[str, Any]) -> Iterator[str]:
+    yield from text.strings(value)
+    yield from text.strings(dict(metadata))
+
+
+def field_terms(value: Any, metadata: Mapping[str, Any]) -> str | None:
+    """A word for each scalar field, by its JSON pointer; ``None`` if there are none.
+
+    The words of both together: which of the two a filter means, it decides by the item itself.
+    """
+    found: dict[str, None] = {}
+    for tree in (value, metadata):
+        if isinstance(tree, Mapping) and not _collect(tree, "", found):
+            return MANY_FIELDS
+    return " ".join(found) or None
+
+
+def _collect(tree: Mapping[Any, Any], path: str, found: dict[str, None]) -> bool:
+    for key, value in tree.items():
+        here = pointer(path, key)
+        if isinstance(value, Mapping):
+            if not _collect(value, here, found):
+                return False
+        elif (term := field_term(here, value)) is not None:
+            found[term] = None
+            if len(found) > MAX_FIELDS:
+                return False
+    return True
+
+
+def field_term(path: str, value: Any) -> str | None:
+    """The word for a field of that JSON pointer with that value; ``None`` if it has none.
+
+    Values that a filter takes for equal have the same word.
+    """
+    spelt = _spelt(value)
+    if spelt is None:
+        return None
+    whole = f"{path}\x1f{spelt}".encode("utf-8", "surrogatepass")
+    return "f" + blake2b(whole, digest_size=10).hexdigest()
+
+
+def _spelt(value: Any) -> str | None:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return "t" + value
+    if isinstance(value, int):
+        return f"n{value}"
+    if isinstance(value, (float, Decimal)) and isfinite(value):
+        whole = int(value)
+        return f"n{whole}" if whole == value else f"n{float(value)!r}"
+    return None

@@ -1,0 +1,183 @@
+"""What a store reads: items by key, in order, by namespace. Only what is alive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    and_,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    not_,
+    or_,
+    select,
+)
+
+from memalchemy.codec.items import decode_item
+from memalchemy.contracts import StoreItem
+from memalchemy.dialects import Dialect
+from memalchemy.keys import decode_namespace
+from memalchemy.search.scope import (
+    EMBEDDINGS,
+    ITEMS,
+    in_scope,
+    live_item,
+    of_item,
+)
+from memalchemy.statements import statement
+
+STORED = (
+    "namespace",
+    "key",
+    "meta",
+    "version",
+    "codec",
+    "checksum",
+    "created_at",
+    "updated_at",
+    "expires_at",
+    "lifetime",
+    "value",
+)
+ORDERS = ("newest", "key")
+
+
+def stored() -> list[ColumnElement[Any]]:
+    """The columns that `item` reads."""
+    return [ITEMS.c[name] for name in STORED]
+
+
+def item(row: Any) -> StoreItem:
+    """The item of a row of `stored` columns."""
+    return StoreItem(
+        decode_namespace(row.namespace),
+        row.key,
+        value(row),
+        row.meta,
+        row.created_at,
+        row.updated_at,
+        row.version,
+        row.expires_at,
+    )
+
+
+def value(row: Any) -> Any:
+    return decode_item(bytes(row.value), row.checksum, row.codec)
+
+
+@statement()
+def read_item(d: Dialect) -> Executable:
+    """One item."""
+    return select(*stored()).where(of_item(ITEMS), live_item())
+
+
+@statement()
+def read_items(d: Dialect) -> Executable:
+    """The items that ``p_keys`` lists, of one tenant."""
+    wanted = d.listed("p_keys", ("namespace", "key"))
+    same = and_(ITEMS.c.namespace == wanted.c.namespace, ITEMS.c.key == wanted.c.key)
+    return (
+        select(*stored())
+        .select_from(wanted.join(ITEMS, same))
+        .where(ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type), live_item())
+    )
+
+
+@statement(after=(False, True))
+def list_keys(d: Dialect, after: bool) -> Executable:
+    """Keys of one namespace, in their order: from ``p_low`` on, below ``p_high``."""
+    conditions = [in_scope(ITEMS, below=False), live_item()]
+    if after:
+        conditions.append(ITEMS.c.key > _bind("after_key", ITEMS.c.key))
+    return _limited(select(ITEMS.c.key).where(*conditions).order_by(ITEMS.c.key))
+
+
+@statement(order=ORDERS, below=(False, True), after=(False, True))
+def list_items(d: Dialect, order: str, below: bool, after: bool) -> Executable:
+    """Items with all they hold: the newest first, or by namespace and key."""
+    columns = [ITEMS.c.namespace, ITEMS.c.key]
+    if order == "newest":
+        columns.insert(0, ITEMS.c.updated_at)
+    conditions = [in_scope(ITEMS, below), live_item()]
+    if after:
+        conditions.append(_beyond(order))
+    ordered = [column.desc() if order == "newest" else column for column in columns]
+    return _limited(select(*stored()).where(*conditions).order_by(*ordered))
+
+
+def _beyond(order: str) -> ColumnElement[bool]:
+    """What comes after an item in the order; spelt out, because not all compare tuples."""
+    names = ["updated_at", "namespace", "key"] if order == "newest" else ["namespace", "key"]
+    beyond: ColumnElement[bool] | None = None
+    for name in reversed(names):
+        column, mark = ITEMS.c[name], _bind(f"after_{name}", ITEMS.c[name])
+        past = column < mark if order == "newest" else column > mark
+        beyond = past if beyond is None else or_(past, and_(column == mark, beyond))
+    assert beyond is not None
+    return beyond
+
+
+@statement(below=(False, True))
+def count_items(d: Dialect, below: bool) -> Executable:
+    """How many items there are."""
+    return select(func.count()).select_from(ITEMS).where(in_scope(ITEMS, below), live_item())
+
+
+@statement()
+def list_paths(d: Dialect) -> Executable:
+    """The next namespaces of a range that hold an item: from ``p_low`` to below ``p_high``.
+
+    One look into the key's index for each, however many items they hold.
+    """
+    later = ITEMS.alias("later")
+
+    def least(above: ColumnElement[Any], *more: ColumnElement[bool]) -> ColumnElement[Any]:
+        house = and_(
+            later.c.namespace >= _bind("house", ITEMS.c.namespace),
+            later.c.namespace < _bind("house_end", ITEMS.c.namespace),
+        )
+        found = select(func.min(later.c.namespace)).where(
+            later.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type),
+            above,
+            later.c.namespace < _bind("high", ITEMS.c.namespace),
+            not_(house),
+            live_item(later),
+            *more,
+        )
+        return found.scalar_subquery()
+
+    first = select(least(later.c.namespace >= _bind("low", ITEMS.c.namespace)).label("path"))
+    paths = first.cte("paths", recursive=True)
+    following = least(later.c.namespace > paths.c.path)
+    paths = paths.union_all(select(following).where(paths.c.path.is_not(None)))
+    return _limited(select(paths.c.path).where(paths.c.path.is_not(None)))
+
+
+@statement()
+def read_vector(d: Dialect) -> Executable:
+    """One vector of an item."""
+    names = ("field", "model", "part")
+    same = [EMBEDDINGS.c[name] == _bind(name, EMBEDDINGS.c[name]) for name in names]
+    alive = select(literal_column("1")).where(of_item(ITEMS), live_item()).exists()
+    return select(EMBEDDINGS.c.vector).where(of_item(EMBEDDINGS), *same, alive)
+
+
+@statement()
+def sweep_items(d: Dialect) -> Executable:
+    """Remove the tenant's items that have expired."""
+    return delete(ITEMS).where(
+        ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type),
+        ITEMS.c.expires_at <= bindparam("p_now", type_=ITEMS.c.expires_at.type),
+    )
+
+
+def _bind(name: str, column: Any) -> Any:
+    return bindparam(f"p_{name}", type_=column.type)
+
+
+def _limited(query: Any) -> Any:
+    return query.limit(bindparam("p_limit"))

@@ -1,0 +1,227 @@
+"""What changes items: one program for a put, one for a removal, and the statements they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    and_,
+    bindparam,
+    case,
+    delete,
+    insert,
+    literal_column,
+    not_,
+    select,
+    update,
+)
+
+from memalchemy.contracts import UNSET, Unset
+from memalchemy.dialects import Dialect
+from memalchemy.errors import UniqueViolation
+from memalchemy.search.scope import EMBEDDINGS, ITEM_KEY, ITEMS, in_scope, live_item, of_item
+from memalchemy.search.counters import bump_binds, bump_vectors
+from memalchemy.statements import Program, statement
+
+_CHANGING = (
+    "meta",
+    "codec",
+    "checksum",
+    "search_text",
+    "field_terms",
+    "updated_at",
+    "expires_at",
+    "lifetime",
+    "value",
+)
+EXPECTED = ("any", "none", "version")
+"""What must be there before a put: anything, nothing that is alive, or an item at ``p_expected``."""
+
+
+class VectorRow(NamedTuple):
+    """One vector of an item."""
+
+    field: str
+    model: str
+    part: int
+    vector: Any
+    """float32, checked."""
+
+
+def _bind(name: str) -> Any:
+    return bindparam(f"p_{name}", type_=ITEMS.c[name].type)
+
+
+def _key() -> dict[str, Any]:
+    return {name: bindparam(f"k_{name}", type_=ITEMS.c[name].type) for name in ITEM_KEY}
+
+
+def _changed() -> dict[str, Any]:
+    """What a put makes of an item that is there; one that has expired starts anew."""
+    live = live_item()
+    return {name: _bind(name) for name in _CHANGING} | {
+        "version": case((live, ITEMS.c.version + 1), else_=literal_column("1")),
+        "created_at": case((live, ITEMS.c.created_at), else_=_bind("updated_at")),
+    }
+
+
+def _new() -> dict[str, Any]:
+    return (
+        _key()
+        | {name: _bind(name) for name in _CHANGING}
+        | {"version": literal_column("1"), "created_at": _bind("updated_at")}
+    )
+
+
+def _as_expected(expected: str) -> list[ColumnElement[bool]]:
+    if expected == "version":
+        version = bindparam("p_expected", type_=ITEMS.c.version.type)
+        return [live_item(), ITEMS.c.version == version]
+    return [not_(live_item())] if expected == "none" else []
+
+
+def _put(d: Dialect, expected: str) -> Any:
+    if expected == "version":
+        changing = update(ITEMS).where(of_item(ITEMS), *_as_expected(expected)).values(_changed())
+        return changing.returning(ITEMS.c.version)
+    where = and_(*_as_expected(expected)) if expected == "none" else None
+    return d.upsert(ITEMS, _new(), ITEM_KEY, _changed(), where=where).returning(ITEMS.c.version)
+
+
+@statement(expected=EXPECTED)
+def put_item(d: Dialect, expected: str) -> Executable | None:
+    """Write an item, and return its version; no row if it is not as expected."""
+    return _put(d, expected) if d.upserts or expected == "version" else None
+
+
+@statement(expected=EXPECTED)
+def put_alone(d: Dialect, expected: str) -> Executable | None:
+    """A whole put of an item without vectors, in one statement: those that it had go."""
+    if not d.single_statement_save:
+        return None
+    item = _put(d, expected).cte("item")
+    gone = (
+        delete(EMBEDDINGS).where(of_item(EMBEDDINGS), select(item.c.version).exists()).cte("gone")
+    )
+    return select(item.c.version).add_cte(gone)
+
+
+@statement(expected=("any", "none"))
+def change_item(d: Dialect, expected: str) -> Executable | None:
+    """`put_item` without an upsert, first half: the item is there."""
+    if d.upserts:
+        return None
+    where = [of_item(ITEMS), *_as_expected(expected)]
+    return update(ITEMS).where(*where).values(_changed()).returning(ITEMS.c.version)
+
+
+@statement()
+def new_item(d: Dialect) -> Executable | None:
+    """`put_item` without an upsert, second half: it is not."""
+    return None if d.upserts else insert(ITEMS).values(_new())
+
+
+@statement()
+def drop_vectors(d: Dialect) -> Executable:
+    """Remove an item's vectors."""
+    return delete(EMBEDDINGS).where(of_item(EMBEDDINGS))
+
+
+@statement()
+def put_vector(d: Dialect) -> Executable:
+    """Insert a vector of an item that has none of that field, model and part."""
+    rest = ("field", "model", "part", "dimensions", "change", "vector")
+    values = {name: bindparam(f"p_{name}", type_=EMBEDDINGS.c[name].type) for name in rest}
+    return insert(EMBEDDINGS).values(_key() | values)
+
+
+@statement(expected=("any", "version"))
+def remove_item(d: Dialect, expected: str) -> Executable:
+    """Remove an item with its vectors, if it is as expected; whether it was alive."""
+    alive = case((live_item(), 1), else_=0).label("alive")
+    gone = delete(ITEMS).where(of_item(ITEMS), *_as_expected(expected))
+    return gone.returning(alive)
+
+
+@statement(below=(False, True))
+def clear_items(d: Dialect, below: bool) -> Executable:
+    """Remove all items of a namespace."""
+    return delete(ITEMS).where(in_scope(ITEMS, below))
+
+
+@statement()
+def prolong_item(d: Dialect) -> Executable:
+    """Let an item live for its lifetime from now; binds ``p_expires_at`` and what it was."""
+    was = ITEMS.c.version == bindparam("p_version", type_=ITEMS.c.version.type)
+    lifetime = ITEMS.c.lifetime == _bind("lifetime")
+    later = ITEMS.c.expires_at < _bind("expires_at")
+    return (
+        update(ITEMS)
+        .where(of_item(ITEMS), was, lifetime, later, live_item())
+        .values(expires_at=_bind("expires_at"))
+    )
+
+
+def put(
+    d: Dialect,
+    row: Mapping[str, Any],
+    vectors: Sequence[VectorRow],
+    expected: int | Unset | None,
+) -> Program[int | None]:
+    """Write an item with its vectors; its version, or ``None`` if it is not as expected.
+
+    Nothing was changed then.
+    """
+    which = "any" if expected is UNSET else "none" if expected is None else "version"
+    values = dict(row) | {"p_expected": expected}
+    if d.single_statement_save and not vectors:
+        rows = yield put_alone(d, expected=which), values
+        return rows[0].version if rows else None
+    version = yield from _put_program(d, values, which)
+    if version is None:
+        return None
+    yield from replace_vectors(d, values, vectors)
+    return version
+
+
+def _put_program(d: Dialect, values: Mapping[str, Any], which: str) -> Program[int | None]:
+    if d.upserts or which == "version":
+        rows = yield put_item(d, expected=which), values
+        return rows[0].version if rows else None
+    for _ in range(2):
+        rows = yield change_item(d, expected=which), values
+        if rows:
+            return int(rows[0].version)
+        try:
+            yield new_item(d), values
+        except UniqueViolation:
+            continue  # somebody else made it, or it is not as expected: look again
+        return 1
+    return None
+
+
+def replace_vectors(
+    d: Dialect, item: Mapping[str, Any], vectors: Sequence[VectorRow]
+) -> Program[None]:
+    """Give an item these vectors instead of those it had."""
+    key = {f"k_{name}": item[f"k_{name}"] for name in ITEM_KEY}
+    yield drop_vectors(d), key
+    change = 0
+    if d.counts_vector_changes and vectors:
+        change = yield from count_change(d, item, item["p_updated_at"])
+    for one in vectors:
+        values = {f"p_{name}": value for name, value in one._asdict().items()}
+        yield put_vector(d), key | values | {
+            "p_dimensions": len(one.vector),
+            "p_change": change,
+        }
+
+
+def count_change(d: Dialect, item: Mapping[str, Any], now: datetime) -> Program[int]:
+    """Say that vectors of the item's namespace change: caches of them look again."""
+    rows = yield bump_vectors(d), bump_binds(item["k_tenant"], item["k_namespace"], now)
+    return int(rows[0].version)

@@ -76,6 +76,12 @@ def read_item(d: Dialect) -> Executable:
 
 
 @statement()
+def has_item(d: Dialect) -> Executable:
+    """Whether an item is there: a row, or none."""
+    return select(ITEMS.c.version).where(of_item(ITEMS), live_item())
+
+
+@statement()
 def read_items(d: Dialect) -> Executable:
     """The items that ``p_keys`` lists, of one tenant."""
     wanted = d.listed("p_keys", ("namespace", "key"))

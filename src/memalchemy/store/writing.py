@@ -204,6 +204,20 @@ def _put_program(d: Dialect, values: Mapping[str, Any], which: str) -> Program[i
     return None
 
 
+def put_all(
+    d: Dialect, items: Sequence[tuple[Mapping[str, Any], Sequence[VectorRow]]]
+) -> Program[dict[tuple[str, str], int]]:
+    """Write items, no two of one key; their versions by namespace and key."""
+    versions = {}
+    # In one order in every process: two batches that want the same rows do not block each other.
+    for row, vectors in sorted(items, key=lambda one: (one[0]["k_namespace"], one[0]["k_key"])):
+        version = yield from _put_program(d, row, "any")
+        assert version is not None
+        versions[row["k_namespace"], row["k_key"]] = version
+        yield from replace_vectors(d, row, vectors)
+    return versions
+
+
 def replace_vectors(
     d: Dialect, item: Mapping[str, Any], vectors: Sequence[VectorRow]
 ) -> Program[None]:

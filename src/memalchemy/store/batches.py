@@ -1,0 +1,127 @@
+"""Many items at once: written in one transaction, read in one round trip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import orjson
+
+from memalchemy.contracts import UNSET, Seconds
+from memalchemy.database import HostConnection, off_loop
+from memalchemy.events import operation
+from memalchemy.keys import encode_id
+from memalchemy.statements import Program
+from memalchemy.store import queries, writing
+from memalchemy.store.embedding import Index, NoEmbedder, Text, embed, texts_of
+from memalchemy.store.shelf import Namespace, Shelf
+from memalchemy.store.writing import VectorRow
+
+Batch = Iterable[Sequence[Any]]
+"""``(namespace, key, value)`` or ``(namespace, key, value, metadata)``."""
+
+Prepared = tuple[dict[str, Any], list[VectorRow]]
+
+READ_AT_ONCE = 500
+
+
+class Batches(Shelf):
+    """Several items in one call."""
+
+    async def put_batch(
+        self,
+        items: Batch,
+        *,
+        ttl: Seconds | None = None,
+        index: Index = None,
+        connection: HostConnection | None = None,
+    ) -> list[int]:
+        """Write items, all or none, as `put` writes one; their versions, in the order given.
+
+        Each is ``(namespace, key, value)`` or ``(namespace, key, value, metadata)``. Of one that is
+        given twice the last counts. The embedder is called once for all.
+
+        Raises:
+            NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
+        """
+        given = [_four(one) for one in items]
+        now = datetime.now(UTC)
+        rows = await off_loop(
+            len(given) * 10_000, partial(self._prepared, given, ttl, now)
+        )
+        vectors = await self._embedded(given, index)
+        last = {_key(row): (row, vectors[at]) for at, row in enumerate(rows)}
+        d = self.db.dialect
+
+        def program() -> Program[dict[tuple[str, str], int]]:
+            return (yield from writing.put_all(d, list(last.values())))
+
+        with operation("store.put", tenant=self.db.tenant) as event:
+            event.details["items"] = len(last)
+            event.payload_bytes = sum(len(row["p_value"]) for row, _ in last.values())
+            versions = await self._write(program, connection, event) if last else {}
+        return [versions[_key(row)] for row in rows]
+
+    async def get_batch(
+        self, keys: Iterable[tuple[Namespace, str]], *, connection: HostConnection | None = None
+    ) -> dict[tuple[tuple[str, ...], str], Any]:
+        """The values of those ``(namespace, key)`` that are there; reading does not prolong life."""
+        wanted: dict[tuple[str, str], tuple[tuple[str, ...], str]] = {}
+        for namespace, key in keys:
+            parts = tuple(namespace)
+            binds = self._item(parts, key)
+            wanted[binds["k_namespace"], key] = (parts, key)
+        found: dict[tuple[tuple[str, ...], str], Any] = {}
+        names = list(wanted)
+        with operation("store.get", tenant=self.db.tenant) as event:
+            for start in range(0, len(names), READ_AT_ONCE):
+                some = [[path, encode_id(key)] for path, key in names[start : start + READ_AT_ONCE]]
+                binds = {"k_tenant": self.db.tenant, "p_keys": orjson.dumps(some).decode()}
+                statement = queries.read_items(self.db.dialect)
+                for row in await self._rows(statement, binds, connection, event):
+                    found[wanted[row.namespace, row.key]] = queries.value(row)
+        return {name: found[name] for name in wanted.values() if name in found}
+
+    def _prepared(
+        self, given: list[tuple[Any, ...]], ttl: Seconds | None, now: datetime
+    ) -> list[dict[str, Any]]:
+        return [
+            self._item(namespace, key) | self._row(tuple(namespace), value, metadata, ttl, now)
+            for namespace, key, value, metadata in given
+        ]
+
+    async def _embedded(
+        self, given: list[tuple[Any, ...]], index: Index
+    ) -> list[list[VectorRow]]:
+        """The vectors of each, from one call of the embedder."""
+        wanted = self._settings.index if index is None else index
+        if not wanted:
+            return [[] for _ in given]
+        if self._settings.embedder is None:
+            raise NoEmbedder("index=")
+        texts: list[list[Text]] = [texts_of(value, wanted) for _, _, value, _ in given]
+        vectors = iter(await embed(self._settings.embedder, (t.text for of in texts for t in of)))
+        model = self._settings.model
+        return [[VectorRow(t.field, model, t.part, next(vectors)) for t in of] for of in texts]
+
+    def _row(
+        self,
+        namespace: tuple[str, ...],
+        value: Any,
+        metadata: Mapping[str, Any] | None,
+        ttl: Seconds | None,
+        now: datetime,
+    ) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+def _four(one: Sequence[Any]) -> tuple[Any, ...]:
+    if not isinstance(one, (tuple, list)) or not 3 <= len(one) <= 4:
+        raise TypeError("each item is (namespace, key, value) or (namespace, key, value, metadata)")
+    return (*one, None) if len(one) == 3 else tuple(one)
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["k_namespace"], row["k_key"]

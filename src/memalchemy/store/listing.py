@@ -1,0 +1,201 @@
+"""A store's contents in order, page by page; and what goes as a whole. Ranks nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from memalchemy.contracts import StoreItem, check_limit
+from memalchemy.database import HostConnection
+from memalchemy.events import Event, operation
+from memalchemy.filters import Filter
+from memalchemy.keys import check_name, decode_namespace, encode_namespace
+from memalchemy.search.scope import HOUSE, scope_binds
+from memalchemy.statements import Program
+from memalchemy.store import queries, writing
+from memalchemy.store.shelf import Namespace, Shelf
+
+PAGE = 500
+
+
+class Listing(Shelf):
+    """What is there."""
+
+    async def list_keys(
+        self,
+        namespace: Namespace,
+        limit: int = 100,
+        *,
+        prefix: str | None = None,
+        after: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[str]:
+        """Keys of this very namespace, in the order of their code points, at most *limit*.
+
+        Those that begin with *prefix*; those beyond *after*, the last of the page before.
+        """
+        limit, start = check_limit(limit), after
+        if prefix is not None:
+            check_name(prefix, "prefix")
+        if after is not None:
+            check_name(after, "after")
+        binds = scope_binds(self.db.tenant, encode_namespace(namespace), below=False)
+        found: list[str] = []
+        with operation("store.list", **self._about(namespace)) as event:
+            if prefix and (start is None or start < prefix):
+                if await self._has(binds, prefix, connection):
+                    found.append(prefix)
+                start = prefix
+            while len(found) < limit:
+                statement = queries.list_keys(self.db.dialect, after=start is not None)
+                values = binds | {"p_limit": limit - len(found), "p_after_key": start}
+                rows = await self._rows(statement, values, connection, event, stale=True)
+                keys = [row.key for row in rows]
+                fitting = [key for key in keys if not prefix or key.startswith(prefix)]
+                found += fitting
+                if len(keys) < values["p_limit"] or len(fitting) < len(keys):
+                    break
+                start = keys[-1]
+        return found[:limit]
+
+    async def list_items(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        filter: Mapping[str, Any] | None = None,
+        limit: int = 100,
+        after: StoreItem | None = None,
+        order: str = "newest",
+        connection: HostConnection | None = None,
+    ) -> list[StoreItem]:
+        """Items of the namespace, with *prefix* also of those below it, at most *limit*.
+
+        ``newest``: by the time of the last write, then by namespace and key, both backwards.
+        ``key``: by namespace and key. The next page comes *after* the last item of this one, and
+        is right however many were written meanwhile.
+        """
+        limit = check_limit(limit)
+        path, wanted = encode_namespace(namespace), Filter.parse(filter)
+        if order not in queries.ORDERS:
+            raise ValueError(f"order is one of {', '.join(queries.ORDERS)}, not {order!r}")
+        found: list[StoreItem] = []
+        with operation("store.list", **self._about(namespace)) as event:
+            pages = self._pages(path, prefix, order, after, limit, wanted, connection, event)
+            async for item in pages:
+                if len(found) == limit:
+                    break
+                found.append(item)
+        return found
+
+    async def count(
+        self, namespace: Namespace, *, prefix: bool = False, connection: HostConnection | None = None
+    ) -> int:
+        """How many items the namespace holds, with *prefix* also those below it."""
+        binds = scope_binds(self.db.tenant, encode_namespace(namespace), prefix)
+        statement = queries.count_items(self.db.dialect, below=prefix)
+        rows = await self._rows(statement, binds, connection, stale=True)
+        return int(rows[0][0])
+
+    async def list_namespaces(
+        self,
+        prefix: Namespace | None = None,
+        limit: int = 100,
+        *,
+        after: Namespace | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[tuple[str, ...]]:
+        """Namespaces that hold an item, at most *limit*; with *prefix*, it and those below it.
+
+        In the order of their stored paths. The next page comes *after* the last of this one.
+        """
+        low = encode_namespace(prefix or ())
+        binds = {
+            "k_tenant": self.db.tenant,
+            "p_low": low,
+            "p_high": low[:-1] + "0",
+            "p_house": HOUSE + "a",
+            "p_house_end": HOUSE + "{",
+            "p_limit": check_limit(limit),
+        }
+        if after is not None:
+            # Right behind a path comes nothing that is not below it.
+            binds["p_low"] = max(low, encode_namespace(after) + "\x01")
+        with operation("store.list", tenant=self.db.tenant) as event:
+            statement = queries.list_paths(self.db.dialect)
+            rows = await self._rows(statement, binds, connection, event, stale=True)
+        return [decode_namespace(row.path) for row in rows]
+
+    async def clear_namespace(
+        self, namespace: Namespace, *, prefix: bool = False, connection: HostConnection | None = None
+    ) -> int:
+        """Remove all items of the namespace, with *prefix* also those below it; how many."""
+        binds = scope_binds(self.db.tenant, encode_namespace(namespace), prefix)
+        values = binds | {"p_now": datetime.now(UTC)}
+        d = self.db.dialect
+
+        def program() -> Program[int]:
+            alive = yield queries.count_items(d, below=prefix), values
+            yield writing.clear_items(d, below=prefix), values
+            return int(alive[0][0])
+
+        with operation("store.clear", **self._about(namespace)) as event:
+            removed = await self._write(program, connection, event)
+            event.details["removed"] = removed
+        return removed
+
+    async def sweep(self, *, connection: HostConnection | None = None) -> int:
+        """Remove the tenant's expired items, which nobody can see any more; how many."""
+        values = {"k_tenant": self.db.tenant, "p_now": datetime.now(UTC)}
+
+        def program() -> Program[int]:
+            return (yield queries.sweep_items(self.db.dialect), values).touched
+
+        with operation("store.sweep", tenant=self.db.tenant) as event:
+            removed = await self._write(program, connection, event)
+            event.details["removed"] = removed
+        return removed
+
+    async def _has(
+        self, binds: Mapping[str, Any], key: str, connection: HostConnection | None
+    ) -> bool:
+        values = dict(binds) | {"k_key": key}
+        return bool(await self._rows(queries.has_item(self.db.dialect), values, connection))
+
+    async def _pages(
+        self,
+        path: str,
+        below: bool,
+        order: str,
+        after: StoreItem | None,
+        limit: int,
+        wanted: Filter | None,
+        connection: HostConnection | None,
+        event: Event,
+    ) -> AsyncIterator[StoreItem]:
+        """Items in order, page by page, those that the filter lets through."""
+        size = min(limit, PAGE) if wanted is None else PAGE
+        while size:
+            binds = scope_binds(self.db.tenant, path, below) | {"p_limit": size}
+            if after is not None:
+                binds |= _mark(after)
+            statement = queries.list_items(
+                self.db.dialect, order=order, below=below, after=after is not None
+            )
+            rows = await self._rows(statement, binds, connection, event, stale=True)
+            for row in rows:
+                item = queries.item(row)
+                if wanted is None or wanted.matches(item.value, item.metadata):
+                    yield item
+                after = item
+            if len(rows) < size:
+                return
+
+
+def _mark(item: StoreItem) -> dict[str, Any]:
+    return {
+        "p_after_updated_at": item.updated_at,
+        "p_after_namespace": encode_namespace(item.namespace),
+        "p_after_key": item.key,
+    }

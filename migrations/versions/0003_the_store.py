@@ -25,14 +25,14 @@ FTS5_TOKENIZE = "unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'"
 
 SCOPE = "'x' || lower(hex({row}.tenant || char(31) || {row}.namespace))"
 
-# A vector that goes, whoever removes it, is counted: caches of the namespace look again.
+# A vector that goes, whoever removes it, is counted: caches of the namespace look again. The counter
+# is called as `memalchemy.search.counting` calls it; of a long path it knows the path.
 COUNT = (
-    "INSERT INTO store_items "
-    "(tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) "
-    "VALUES (old.tenant, '/~vectors/', substr(old.namespace, 1, 200), '{}', 1, 'none', "
-    "abs(random() % 9007199254740992), CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, X'2D') "
-    "ON CONFLICT (tenant, namespace, key) "
-    "DO UPDATE SET version = version + 1, checksum = excluded.checksum;"
+    "UPDATE store_items SET version = version + 1, lifetime = version + 1, "
+    "checksum = abs(random() % 9007199254740992) "
+    "WHERE tenant = old.tenant AND namespace = '/~vectors/' "
+    "AND (key = replace(old.namespace, char(26), char(26) || '1') OR key BETWEEN '#' AND '$') "
+    "AND value = CAST(old.namespace AS BLOB);"
 )
 
 THERE = "({row}.search_text IS NOT NULL OR {row}.field_terms IS NOT NULL)"
@@ -67,6 +67,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     table, dialect = _qualified("store_items"), op.get_context().dialect.name
     if dialect == "sqlite":
+        op.execute("DROP TRIGGER embeddings_resize")
         op.execute("DROP TRIGGER embeddings_delete")
         op.execute("DROP TRIGGER store_items_delete")
         for event in ("insert", "update", "delete"):
@@ -111,6 +112,10 @@ def _sqlite() -> None:
         f"BEGIN DELETE FROM embeddings WHERE {same}; END"
     )
     op.execute(f"CREATE TRIGGER embeddings_delete AFTER DELETE ON embeddings BEGIN {COUNT} END")
+    op.execute(
+        "CREATE TRIGGER embeddings_resize AFTER UPDATE OF dimensions ON embeddings "
+        f"WHEN old.dimensions <> new.dimensions BEGIN {COUNT} END"
+    )
 
 
 def _take() -> str:

@@ -227,6 +227,19 @@ class SemanticSearchResult:
     distance: float | None = None
 
 
+class StoreCapabilityError(NotImplementedError):
+    """A store cannot do what was asked of it; ``hint`` says what would help. `Store` can do it all;
+    this is for those that wrap or replace it.
+    """
+
+    def __init__(self, capability: str, store_class: str, hint: str | None = None) -> None:
+        said = f"{store_class} does not support {capability!r}"
+        super().__init__(f"{said}. {hint}" if hint else said)
+        self.capability = capability
+        self.store_class = store_class
+        self.hint = hint
+
+
 @dataclass(frozen=True, slots=True)
 class StoreCapabilities:
     """What a store can do. `memalchemy.Store` has them all, on every database."""

@@ -18,6 +18,7 @@ import memalchemy.checkpoints
 import memalchemy.log
 import memalchemy.search
 import memalchemy.space
+import memalchemy.store
 import memalchemy.transfer
 import memalchemy.verify  # noqa: F401 (the statements register when imported)
 from memalchemy.dialects import DIALECTS

@@ -120,7 +120,7 @@ def test_postgresql_is_exactly_what_was_reviewed(postgresql: psycopg.Connection)
     assert found == catalog.golden("catalog.postgresql.txt", found)
 
 
-TRIGGERS = ["threads_delete", "store_items_delete", "embeddings_delete"] + [
+TRIGGERS = ["threads_delete", "store_items_delete", "embeddings_delete", "embeddings_resize"] + [
     f"{table}_{event}"
     for table in ("deltas_search", "checkpoints_meta", "store_items_search")
     for event in ("insert", "delete", "update")

@@ -9,13 +9,13 @@ from typing import Any
 
 from memalchemy.checkpoints import queries, upkeep
 from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, rebuild
-from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.checkpoints.scope import Scope
 from memalchemy.codec.values import decode_value, jsonable
 from memalchemy.database import HostConnection
 from memalchemy.events import Event, operation
 from memalchemy.keys import decode_namespace
 from memalchemy.log import Log
+from memalchemy.metadata import check_metadata, kind_of
 
 # An expired thread is gone for every reader, but forget erases it, so export writes it out.
 _BEFORE_ANY_EXPIRY = datetime(1970, 1, 1, tzinfo=UTC)

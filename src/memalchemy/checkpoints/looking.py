@@ -14,13 +14,13 @@ from typing import Any
 from sqlalchemy import Executable
 
 from memalchemy.checkpoints import queries
-from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.checkpoints.scope import PAGE, Scope
 from memalchemy.codec import text
 from memalchemy.contracts import CheckpointInfo, check_limit
 from memalchemy.database import HostConnection
 from memalchemy.events import operation
 from memalchemy.keys import encode_id
+from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.search.checkpoints import search_checkpoints
 
 

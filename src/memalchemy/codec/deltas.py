@@ -390,7 +390,7 @@ def check_state(parts: Parts, checksum: int) -> None:
 
 
 def pack(body: bytes, level: int | None, dictionary: bytes = b"") -> bytes:
-    """*body* behind a byte that says how it is packed; as it is without a *level*, or if no smaller.
+    """*body* behind a byte that says how it is packed; without a *level*, or if no smaller, as is.
 
     What was packed with a *dictionary* is unpacked with the same.
     """

@@ -73,6 +73,8 @@ class Dialect:
     """The query for the server's version."""
     counts_vector_changes: ClassVar[bool] = False
     """Vectors are searched in this process, which caches them; see `memalchemy.search.counters`."""
+    indexes_fields: ClassVar[bool] = True
+    """`items_within` narrows by words of fields."""
     utc_now: ClassVar[str] = "CURRENT_TIMESTAMP"
     compares_tuples: ClassVar[bool] = True
     """``(a, b) > (x, y)`` is a condition, and an index answers it."""
@@ -148,6 +150,23 @@ class Dialect:
 
     def text_hits(self) -> FromClause:
         """``term, tenant, thread_id, namespace, seq`` of deltas that hold a term of ``:terms``."""
+        raise NotImplementedError
+
+    def item_hits(self, below: bool) -> FromClause:
+        """``term, namespace, key`` of items that hold a term of ``:terms``, within ``:scope``."""
+        raise NotImplementedError
+
+    def items_within(self, below: bool) -> FromClause:
+        """``namespace, key`` of items within ``:scope``."""
+        raise NotImplementedError
+
+    def item_scope(
+        self, tenant: str, path: str, below: bool, fields: Sequence[Sequence[str]]
+    ) -> Mapping[str, Any]:
+        """What ``:scope`` is bound to: a namespace, with *below* all under it too.
+
+        And of those only the items that have a word of each of *fields*, where the index has them.
+        """
         raise NotImplementedError
 
     def text_terms(self, terms: Sequence[Sequence[str]]) -> Any:

@@ -37,7 +37,7 @@ from sqlalchemy.engine import URL
 
 from memalchemy.dialects.base import Dialect, Failure, original, quoted
 from memalchemy.errors import CapabilityMissing, TooLarge
-from memalchemy.schema import Base, DeltaRow
+from memalchemy.schema import Base, DeltaRow, StoreItemRow
 
 MAX_TEXT_BIND = 4000
 """Bytes: a longer text is bound as a LONG, which only an INSERT or UPDATE of a column takes."""
@@ -97,6 +97,7 @@ class Oracle(Dialect):
     upserts: ClassVar[bool] = False
     autocommits: ClassVar[bool] = False
     transactional_ddl: ClassVar[bool] = False
+    indexes_fields: ClassVar[bool] = False
     searches_uncommitted: ClassVar[bool] = False  # Oracle Text is brought up to date ON COMMIT
     server_version: ClassVar[str] = "SELECT version_full FROM product_component_version"
     compares_tuples: ClassVar[bool] = False
@@ -191,6 +192,35 @@ class Oracle(Dialect):
             .where(deltas.c.namespace == bindparam("k_namespace"))
             .cte("hits")
         )
+
+    def item_hits(self, below: bool) -> FromClause:
+        terms = (
+            text(
+                "SELECT listed.term FROM JSON_TABLE(:terms, '$[*]' "
+                "COLUMNS (term VARCHAR2(4000) PATH '$')) listed"
+            )
+            .columns(column("term"))
+            .subquery("terms")
+        )
+        items = StoreItemRow.__table__
+        found = func.contains(items.c.search_text, terms.c.term) > 0
+        return (
+            select(terms.c.term.label("term"), items.c.namespace, items.c.key)
+            .select_from(terms.join(items, found))
+            .where(_within(items, below))
+            .cte("hits")
+        )
+
+    def items_within(self, below: bool) -> FromClause:
+        items = StoreItemRow.__table__
+        return select(items.c.namespace, items.c.key).where(_within(items, below)).cte("within")
+
+    def item_scope(
+        self, tenant: str, path: str, below: bool, fields: Sequence[Sequence[str]]
+    ) -> Mapping[str, Any]:
+        # Oracle Text indexes one column: words of fields would need a datastore of their own.
+        scope = {"scope_tenant": tenant, "scope_path": path}
+        return scope | ({"scope_end": path[:-1] + "0"} if below else {})
 
     def text_terms(self, terms: Sequence[Sequence[str]]) -> Any:
         # Braces quote a token for Oracle Text, and spaces make a phrase; tokens hold neither.
@@ -302,3 +332,12 @@ def _equal(a: ColumnElement[Any], b: ColumnElement[Any]) -> ColumnElement[bool]:
 def _has_null(value: Any) -> bool:
     """Whether a patch of *value* would remove something; arrays are taken as they are."""
     return isinstance(value, dict) and any(v is None or _has_null(v) for v in value.values())
+
+
+def _within(items: Any, below: bool) -> ColumnElement[bool]:
+    tenant = items.c.tenant == bindparam("scope_tenant", type_=items.c.tenant.type)
+    path = bindparam("scope_path", type_=items.c.namespace.type)
+    if not below:
+        return and_(tenant, items.c.namespace == path)
+    end = bindparam("scope_end", type_=items.c.namespace.type)
+    return and_(tenant, items.c.namespace >= path, items.c.namespace < end)

@@ -38,14 +38,22 @@ from sqlalchemy import (
     type_coerce,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert  # noqa: TID251
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TSQUERY, array, insert  # noqa: TID251
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from memalchemy.codec import vectors
 from memalchemy.dialects.base import Dialect, Failure, original, quoted
-from memalchemy.schema import Base, CheckpointRow, DeltaRow, Json, PgVector
+from memalchemy.keys import encode_id
+from memalchemy.schema import (
+    Base,
+    CheckpointRow,
+    DeltaRow,
+    Json,
+    PgVector,
+    StoreItemRow,
+)
 
 _BY_CLASS = {
     "08": Failure.DISCONNECTED,
@@ -204,6 +212,34 @@ class PostgreSQL(Dialect):
             .where(deltas.c.namespace == bindparam("k_namespace"))
             .cte("hits")
         )
+
+    def item_hits(self, below: bool) -> FromClause:
+        terms = (
+            func.unnest(cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text)))
+            .table_valued("term", name="terms")
+            .render_derived()
+        )
+        items = StoreItemRow.__table__
+        query = _scope().op("&&")(func.to_tsquery(literal_column("'simple'"), terms.c.term))
+        return (
+            select(terms.c.term.label("term"), items.c.namespace, items.c.key)
+            .select_from(terms.join(items, _item_vector(items).bool_op("@@")(query)))
+            .cte("hits")
+        )
+
+    def items_within(self, below: bool) -> FromClause:
+        items = StoreItemRow.__table__
+        within = _item_vector(items).bool_op("@@")(_scope())
+        return select(items.c.namespace, items.c.key).where(within).cte("within")
+
+    def item_scope(
+        self, tenant: str, path: str, below: bool, fields: Sequence[Sequence[str]]
+    ) -> Mapping[str, Any]:
+        # As revision 0003 spells it; in a tsquery a lexeme in quotes is data.
+        word = f"\x1f{encode_id(tenant)}\x1f{path}".replace("\\", "\\\\").replace("'", "''")
+        conditions = [f"'{word}'{':*' if below else ''}"]
+        conditions += (f"({' | '.join(words)})" for words in fields)
+        return {"scope": " & ".join(conditions)}
 
     def text_terms(self, terms: Sequence[Sequence[str]]) -> Any:
         # A quoted lexeme is data to to_tsquery; tokens hold neither quotes nor backslashes.
@@ -402,6 +438,19 @@ class PostgreSQL(Dialect):
 def _vector(deltas: Any) -> ColumnElement[Any]:
     """The expression that the text index is on."""
     return func.to_tsvector(literal_column("'simple'"), deltas.c.search_text)
+
+
+def _item_vector(items: Any) -> ColumnElement[Any]:
+    """The expression that revision 0003's index is on."""
+    simple, nothing, mark = (literal_column(text) for text in ("'simple'", "''", "chr(31)"))
+    scope = mark.op("||")(items.c.tenant).op("||")(mark).op("||")(items.c.namespace)
+    words = func.to_tsvector(simple, func.coalesce(items.c.search_text, nothing))
+    fields = func.to_tsvector(simple, func.coalesce(items.c.field_terms, nothing))
+    return words.op("||")(fields).op("||")(func.array_to_tsvector(array([scope])))
+
+
+def _scope() -> ColumnElement[Any]:
+    return cast(bindparam("scope", type_=Text), TSQUERY)
 
 
 class Vacuum(Executable, ClauseElement):

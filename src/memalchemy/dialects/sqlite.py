@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import orjson
 from sqlalchemy import (
+    ColumnClause,
     ColumnElement,
     Connection,
     Executable,
@@ -35,9 +36,12 @@ from sqlalchemy.dialects.sqlite import insert  # noqa: TID251
 from sqlalchemy.exc import DBAPIError
 
 from memalchemy.dialects.base import Dialect, Failure, original
-from memalchemy.schema import TENANT, THREAD, Base
+from memalchemy.keys import encode_id
+from memalchemy.schema import NAME, NAMESPACE, TENANT, THREAD, Base
 
 BUSY_TIMEOUT_SECONDS = 30
+ITEM_PATH: ColumnClause[str] = column("namespace", NAMESPACE)
+ITEM_NAME: ColumnClause[str] = column("key", NAME)
 
 META_TERMS = """(SELECT group_concat(lower(hex(key || char(31) || CASE
 WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
@@ -188,6 +192,40 @@ class SQLite(Dialect):
             .cte("hits")
         )
 
+    def item_hits(self, below: bool) -> FromClause:
+        return (
+            text(
+                "SELECT terms.value AS term, store_items.namespace AS namespace, "
+                "store_items.key AS key "
+                "FROM json_each(:terms) AS terms CROSS JOIN store_items_search "
+                "ON store_items_search MATCH :scope || ' AND search_text : ' || terms.value "
+                "CROSS JOIN store_items ON store_items.rowid = store_items_search.rowid"
+            )
+            .columns(column("term"), ITEM_PATH, ITEM_NAME)
+            .cte("hits")
+        )
+
+    def items_within(self, below: bool) -> FromClause:
+        return (
+            text(
+                "SELECT store_items.namespace AS namespace, store_items.key AS key "
+                "FROM store_items_search "
+                "CROSS JOIN store_items ON store_items.rowid = store_items_search.rowid "
+                "WHERE store_items_search MATCH :scope"
+            )
+            .columns(ITEM_PATH, ITEM_NAME)
+            .cte("within")
+        )
+
+    def item_scope(
+        self, tenant: str, path: str, below: bool, fields: Sequence[Sequence[str]]
+    ) -> Mapping[str, Any]:
+        # As revision 0003 spells it. What lies below begins alike: hex keeps that.
+        word = f"{encode_id(tenant)}\x1f{path}".encode().hex()
+        conditions = [f'scope : "x{word}"{" *" if below else ""}']
+        conditions += (f"field_terms : ({' OR '.join(_quoted(words))})" for words in fields)
+        return {"scope": " AND ".join(conditions)}
+
     def text_terms(self, terms: Sequence[Sequence[str]]) -> Any:
         # A quoted string is a phrase to FTS5; tokens hold no quotes.
         return json.dumps([f'"{" ".join(phrase)}"' for phrase in terms], ensure_ascii=False)
@@ -309,6 +347,10 @@ class SQLite(Dialect):
 
     def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
         return []
+
+
+def _quoted(words: Iterable[str]) -> Iterable[str]:
+    return (f'"{word}"' for word in words)
 
 
 def _guesses() -> list[str]:

@@ -6,39 +6,35 @@ read; ``listing`` and ``searching`` hold the rest, ``context`` narrower views.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from memalchemy.codec import items
 from memalchemy.codec.values import is_heavy
 from memalchemy.contracts import UNSET, Seconds, StoreItem, Unset
 from memalchemy.database import OFF_LOOP_BYTES, Database, HostConnection, off_loop
 from memalchemy.errors import Conflict
 from memalchemy.events import operation
-from memalchemy.keys import check_name
-from memalchemy.metadata import check_metadata
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
 from memalchemy.store.batches import Batches
 from memalchemy.store.embedding import (
     Embedder,
     Index,
-    NoEmbedder,
     check_field,
     embed,
+    no_embedder,
     rows_of,
     texts_of,
 )
-from memalchemy.store.listing import Listing
 from memalchemy.store.searching import Searching
 from memalchemy.store.shelf import METRICS, Lifetimes, Namespace, Settings, lifetimes_of
 from memalchemy.store.writing import VectorRow
 
 
-class Store(Batches, Listing, Searching):
+class Store(Batches, Searching):
     """Keeps values under a namespace and a key, and finds them by key, field, words and meaning.
 
     A namespace is a tuple of strings; any strings, and any key, are told apart. What is put is
@@ -80,7 +76,7 @@ class Store(Batches, Listing, Searching):
         if metric not in METRICS:
             raise ValueError(f"metric is one of {', '.join(METRICS)}, not {metric!r}")
         if index and embedder is None:
-            raise NoEmbedder("index=")
+            raise no_embedder("index=")
         self.db = db
         self._settings = Settings(
             embedder=embedder,
@@ -231,7 +227,7 @@ class Store(Batches, Listing, Searching):
 
         def program() -> Program[bool | None]:
             rows = yield writing.remove_item(self.db.dialect, expected=which), values
-            return bool(rows[0].alive) if rows else None
+            return _is_alive(rows[0].expires_at, values["p_now"]) if rows else None
 
         with operation("store.delete", **self._about(namespace)) as event:
             was_there = await self._write(program, connection, event)
@@ -262,33 +258,6 @@ class Store(Batches, Listing, Searching):
     async def close(self) -> None:
         """Nothing to do: connections are the database's. Part of the contract."""
 
-    def _row(
-        self,
-        namespace: tuple[str, ...],
-        value: Any,
-        metadata: Mapping[str, Any] | None,
-        ttl: Seconds | None,
-        now: datetime,
-    ) -> dict[str, Any]:
-        """What a put binds besides the key."""
-        checked = check_metadata(metadata)
-        payload, checksum = items.encode_item(value)
-        life = self._settings.life_of(namespace, ttl)
-        return {
-            "p_now": now,
-            "p_meta": checked,
-            "p_codec": items.CODEC,
-            "p_checksum": checksum,
-            "p_search_text": (
-                items.search_text(value, checked) if self._settings.index_text else None
-            ),
-            "p_field_terms": items.field_terms(value, checked),
-            "p_updated_at": now,
-            "p_expires_at": None if life is None else now + life,
-            "p_lifetime": None if life is None else life // timedelta(microseconds=1),
-            "p_value": payload,
-        }
-
     async def _vectors(self, value: Any, index: Index, embedding: Any | None) -> list[VectorRow]:
         model = self._settings.model
         if embedding is not None:
@@ -299,7 +268,7 @@ class Store(Batches, Listing, Searching):
         if not wanted:
             return []
         if self._settings.embedder is None:
-            raise NoEmbedder("index=")
+            raise no_embedder("index=")
         texts = texts_of(value, wanted)
         vectors = await embed(self._settings.embedder, [one.text for one in texts])
         return [
@@ -332,6 +301,10 @@ class Store(Batches, Listing, Searching):
         return replace(item, expires_at=expires) if touched else item
 
 
+def _is_alive(expires_at: datetime | None, now: datetime) -> bool:
+    return expires_at is None or expires_at > now
+
+
 def _check_expected(version: object) -> None:
     if version is UNSET or version is None:
         return
@@ -343,8 +316,8 @@ def _conflict(key: str, expected: object, current: StoreItem | None) -> Conflict
     wanted = "nothing" if expected is None else f"version {expected}"
     found = "it is not there" if current is None else f"it is at version {current.version}"
     return Conflict(
-        f"{wanted} was expected under key {key!r}, but {found}; nothing was changed. Read it, apply "
-        "the change to it and write again.",
+        f"{wanted} was expected under key {key!r}, but {found}; nothing was changed. Read it, "
+        "apply the change to it and write again.",
         expected=expected,
         current=current,
     )

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
 import orjson
 
-from memalchemy.contracts import UNSET, Seconds
+from memalchemy.codec import items as codec
+from memalchemy.contracts import Seconds
 from memalchemy.database import HostConnection, off_loop
 from memalchemy.events import operation
 from memalchemy.keys import encode_id
+from memalchemy.metadata import check_metadata
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
-from memalchemy.store.embedding import Index, NoEmbedder, Text, embed, texts_of
+from memalchemy.store.embedding import Index, Text, embed, no_embedder, texts_of
 from memalchemy.store.shelf import Namespace, Shelf
 from memalchemy.store.writing import VectorRow
 
@@ -48,9 +50,7 @@ class Batches(Shelf):
         """
         given = [_four(one) for one in items]
         now = datetime.now(UTC)
-        rows = await off_loop(
-            len(given) * 10_000, partial(self._prepared, given, ttl, now)
-        )
+        rows = await off_loop(len(given) * 10_000, partial(self._prepared, given, ttl, now))
         vectors = await self._embedded(given, index)
         last = {_key(row): (row, vectors[at]) for at, row in enumerate(rows)}
         d = self.db.dialect
@@ -67,7 +67,7 @@ class Batches(Shelf):
     async def get_batch(
         self, keys: Iterable[tuple[Namespace, str]], *, connection: HostConnection | None = None
     ) -> dict[tuple[tuple[str, ...], str], Any]:
-        """The values of those ``(namespace, key)`` that are there; reading does not prolong life."""
+        """The values of those ``(namespace, key)`` that are there. Does not prolong life."""
         wanted: dict[tuple[str, str], tuple[tuple[str, ...], str]] = {}
         for namespace, key in keys:
             parts = tuple(namespace)
@@ -92,15 +92,13 @@ class Batches(Shelf):
             for namespace, key, value, metadata in given
         ]
 
-    async def _embedded(
-        self, given: list[tuple[Any, ...]], index: Index
-    ) -> list[list[VectorRow]]:
+    async def _embedded(self, given: list[tuple[Any, ...]], index: Index) -> list[list[VectorRow]]:
         """The vectors of each, from one call of the embedder."""
         wanted = self._settings.index if index is None else index
         if not wanted:
             return [[] for _ in given]
         if self._settings.embedder is None:
-            raise NoEmbedder("index=")
+            raise no_embedder("index=")
         texts: list[list[Text]] = [texts_of(value, wanted) for _, _, value, _ in given]
         vectors = iter(await embed(self._settings.embedder, (t.text for of in texts for t in of)))
         model = self._settings.model
@@ -114,7 +112,24 @@ class Batches(Shelf):
         ttl: Seconds | None,
         now: datetime,
     ) -> dict[str, Any]:
-        raise NotImplementedError
+        """What a put binds besides the key."""
+        checked = check_metadata(metadata)
+        payload, checksum = codec.encode_item(value)
+        life = self._settings.life_of(namespace, ttl)
+        return {
+            "p_now": now,
+            "p_meta": checked,
+            "p_codec": codec.CODEC,
+            "p_checksum": checksum,
+            "p_search_text": (
+                codec.search_text(value, checked) if self._settings.index_text else None
+            ),
+            "p_field_terms": codec.field_terms(value, checked),
+            "p_updated_at": now,
+            "p_expires_at": None if life is None else now + life,
+            "p_lifetime": None if life is None else life // timedelta(microseconds=1),
+            "p_value": payload,
+        }
 
 
 def _four(one: Sequence[Any]) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memalchemy.codec import text
-from memalchemy.errors import MemalchemyError
+from memalchemy.errors import CapabilityMissing
 from memalchemy.keys import check_name
 from memalchemy.search.vectors import check_vector
 from memalchemy.store.writing import VectorRow
@@ -129,13 +129,9 @@ async def embed(embedder: Embedder, texts: Iterable[str]) -> list[Any]:
     return [check_vector(vector, "a vector of the embedder") for vector in vectors]
 
 
-class NoEmbedder(MemalchemyError, ValueError):
-    """There is no function that makes vectors of texts, and the call needs one."""
-
-    code = "MA-NO-EMBEDDER"
-
-    def __init__(self, what: str) -> None:
-        super().__init__(
-            f"{what} needs vectors of texts: give Store an embedder=, a function of a list of "
-            "texts, or this call an embedding="
-        )
+def no_embedder(what: str) -> CapabilityMissing:
+    """The error for a call that needs vectors of texts, where nobody makes them."""
+    return CapabilityMissing(
+        f"{what} needs vectors of texts: give Store an embedder=, a function of a list of texts, "
+        "or this call an embedding="
+    )

@@ -90,7 +90,11 @@ class Listing(Shelf):
         return found
 
     async def count(
-        self, namespace: Namespace, *, prefix: bool = False, connection: HostConnection | None = None
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        connection: HostConnection | None = None,
     ) -> int:
         """How many items the namespace holds, with *prefix* also those below it."""
         binds = scope_binds(self.db.tenant, encode_namespace(namespace), prefix)
@@ -128,7 +132,11 @@ class Listing(Shelf):
         return [decode_namespace(row.path) for row in rows]
 
     async def clear_namespace(
-        self, namespace: Namespace, *, prefix: bool = False, connection: HostConnection | None = None
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        connection: HostConnection | None = None,
     ) -> int:
         """Remove all items of the namespace, with *prefix* also those below it; how many."""
         binds = scope_binds(self.db.tenant, encode_namespace(namespace), prefix)

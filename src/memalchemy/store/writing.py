@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
+import orjson
 from sqlalchemy import (
     ColumnElement,
     Executable,
+    Select,
+    Text,
     and_,
     bindparam,
     case,
+    cast,
     delete,
     insert,
     literal_column,
@@ -23,8 +26,9 @@ from sqlalchemy import (
 from memalchemy.contracts import UNSET, Unset
 from memalchemy.dialects import Dialect
 from memalchemy.errors import UniqueViolation
+from memalchemy.keys import encode_id
+from memalchemy.search.counting import count_change
 from memalchemy.search.scope import EMBEDDINGS, ITEM_KEY, ITEMS, in_scope, live_item, of_item
-from memalchemy.search.counters import bump_binds, bump_vectors
 from memalchemy.statements import Program, statement
 
 _CHANGING = (
@@ -38,8 +42,9 @@ _CHANGING = (
     "lifetime",
     "value",
 )
+_OF_A_VECTOR = ("dimensions", "change", "vector")
 EXPECTED = ("any", "none", "version")
-"""What must be there before a put: anything, nothing that is alive, or an item at ``p_expected``."""
+"""What must be there before a put: anything, nothing alive, or an item at ``p_expected``."""
 
 
 class VectorRow(NamedTuple):
@@ -132,19 +137,34 @@ def drop_vectors(d: Dialect) -> Executable:
 
 
 @statement()
+def drop_other_vectors(d: Dialect) -> Executable | None:
+    """Remove an item's vectors but those that ``p_kept`` lists, which are written anew."""
+    if not d.upserts:
+        return None
+    kept = d.listed("p_kept", ("field", "model", "part"))
+    same = [EMBEDDINGS.c[name] == kept.c[name] for name in ("field", "model")]
+    part = cast(EMBEDDINGS.c.part, Text) == kept.c.part
+    stays: Select[Any] = select(literal_column("1")).select_from(kept).where(*same, part)
+    return delete(EMBEDDINGS).where(of_item(EMBEDDINGS), ~stays.exists())
+
+
+@statement()
 def put_vector(d: Dialect) -> Executable:
-    """Insert a vector of an item that has none of that field, model and part."""
-    rest = ("field", "model", "part", "dimensions", "change", "vector")
-    values = {name: bindparam(f"p_{name}", type_=EMBEDDINGS.c[name].type) for name in rest}
-    return insert(EMBEDDINGS).values(_key() | values)
+    """Write a vector of an item."""
+    names = ("field", "model", "part", *_OF_A_VECTOR)
+    values = {name: bindparam(f"p_{name}", type_=EMBEDDINGS.c[name].type) for name in names}
+    if not d.upserts:  # they were dropped before
+        return insert(EMBEDDINGS).values(_key() | values)
+    changed = {name: d.excluded(EMBEDDINGS, name) for name in _OF_A_VECTOR}
+    return d.upsert(EMBEDDINGS, _key() | values, (*ITEM_KEY, "field", "model", "part"), changed)
 
 
 @statement(expected=("any", "version"))
 def remove_item(d: Dialect, expected: str) -> Executable:
-    """Remove an item with its vectors, if it is as expected; whether it was alive."""
-    alive = case((live_item(), 1), else_=0).label("alive")
+    """Remove an item with its vectors, if it is as expected; until when it would have lived."""
     gone = delete(ITEMS).where(of_item(ITEMS), *_as_expected(expected))
-    return gone.returning(alive)
+    # No condition: what SQLite 3.40 returns of a deleted row's IS NULL is wrong.
+    return gone.returning(ITEMS.c.expires_at)
 
 
 @statement(below=(False, True))
@@ -223,19 +243,24 @@ def replace_vectors(
 ) -> Program[None]:
     """Give an item these vectors instead of those it had."""
     key = {f"k_{name}": item[f"k_{name}"] for name in ITEM_KEY}
-    yield drop_vectors(d), key
+    if vectors and d.upserts:
+        # What is written over does not go: caches are spared looking for what is gone.
+        kept = [[encode_id(one.field), encode_id(one.model), str(one.part)] for one in vectors]
+        yield drop_other_vectors(d), key | {"p_kept": orjson.dumps(kept).decode()}
+    else:
+        yield drop_vectors(d), key
     change = 0
     if d.counts_vector_changes and vectors:
-        change = yield from count_change(d, item, item["p_updated_at"])
+        place = item["k_tenant"], item["k_namespace"], item["p_updated_at"]
+        change = yield from count_change(d, *place, removes=False)
     for one in vectors:
         values = {f"p_{name}": value for name, value in one._asdict().items()}
-        yield put_vector(d), key | values | {
-            "p_dimensions": len(one.vector),
-            "p_change": change,
-        }
-
-
-def count_change(d: Dialect, item: Mapping[str, Any], now: datetime) -> Program[int]:
-    """Say that vectors of the item's namespace change: caches of them look again."""
-    rows = yield bump_vectors(d), bump_binds(item["k_tenant"], item["k_namespace"], now)
-    return int(rows[0].version)
+        yield (
+            put_vector(d),
+            key
+            | values
+            | {
+                "p_dimensions": len(one.vector),
+                "p_change": change,
+            },
+        )

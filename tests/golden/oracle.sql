@@ -1887,7 +1887,7 @@ AND (deltas.seq NOT IN (
     SELECT alive.seq
     FROM alive))
 
--- search.search_checkpoints()
+-- search.checkpoints.search_checkpoints()
 WITH hits AS (
   SELECT terms.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -1960,6 +1960,136 @@ AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
 ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
 
+-- search.items.narrowed_items(below=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace = :scope_path)
+SELECT within.namespace, within.key
+FROM within
+
+-- search.items.narrowed_items(below=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace >= :scope_path
+  AND store_items.namespace < :scope_end)
+SELECT within.namespace, within.key
+FROM within
+
+-- search.items.search_items(below=False)
+WITH hits AS (
+  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN store_items ON contains(store_items.search_text, terms.term) > :contains_1
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace = :scope_path),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < :occurrences_1) THEN :param_2
+  WHEN (found.occurrences < :occurrences_2) THEN :param_3
+  WHEN (found.occurrences < :occurrences_3) THEN :param_4
+  WHEN (found.occurrences < :occurrences_4) THEN :param_5
+  WHEN (found.occurrences < :occurrences_5) THEN :param_6
+  WHEN (found.occurrences < :occurrences_6) THEN :param_7
+  WHEN (found.occurrences < :occurrences_7) THEN :param_8
+  WHEN (found.occurrences < :occurrences_8) THEN :param_9
+  WHEN (found.occurrences < :occurrences_9) THEN :param_10
+  WHEN (found.occurrences < :occurrences_10) THEN :param_11
+  WHEN (found.occurrences < :occurrences_11) THEN :param_12
+  WHEN (found.occurrences < :occurrences_12) THEN :param_13
+  WHEN (found.occurrences < :occurrences_13) THEN :param_14
+  WHEN (found.occurrences < :occurrences_14) THEN :param_15
+  WHEN (found.occurrences < :occurrences_15) THEN :param_16
+  WHEN (found.occurrences < :occurrences_16) THEN :param_17
+  WHEN (found.occurrences < :occurrences_17) THEN :param_18
+  WHEN (found.occurrences < :occurrences_18) THEN :param_19
+  WHEN (found.occurrences < :occurrences_19) THEN :param_20
+  WHEN (found.occurrences < :occurrences_20) THEN :param_21
+  ELSE :param_22 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key)
+SELECT store_items.namespace, store_items.key, CAST(ranked.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), :coalesce_1) + :param_1 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score
+FROM ranked
+JOIN store_items ON store_items.namespace = ranked.namespace
+AND store_items.key = ranked.key
+WHERE store_items.tenant = :k_tenant
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items.key
+OFFSET :p_offset ROWS
+FETCH FIRST :p_limit ROWS ONLY
+
+-- search.items.search_items(below=True)
+WITH hits AS (
+  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN store_items ON contains(store_items.search_text, terms.term) > :contains_1
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace >= :scope_path
+  AND store_items.namespace < :scope_end),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < :occurrences_1) THEN :param_2
+  WHEN (found.occurrences < :occurrences_2) THEN :param_3
+  WHEN (found.occurrences < :occurrences_3) THEN :param_4
+  WHEN (found.occurrences < :occurrences_4) THEN :param_5
+  WHEN (found.occurrences < :occurrences_5) THEN :param_6
+  WHEN (found.occurrences < :occurrences_6) THEN :param_7
+  WHEN (found.occurrences < :occurrences_7) THEN :param_8
+  WHEN (found.occurrences < :occurrences_8) THEN :param_9
+  WHEN (found.occurrences < :occurrences_9) THEN :param_10
+  WHEN (found.occurrences < :occurrences_10) THEN :param_11
+  WHEN (found.occurrences < :occurrences_11) THEN :param_12
+  WHEN (found.occurrences < :occurrences_12) THEN :param_13
+  WHEN (found.occurrences < :occurrences_13) THEN :param_14
+  WHEN (found.occurrences < :occurrences_14) THEN :param_15
+  WHEN (found.occurrences < :occurrences_15) THEN :param_16
+  WHEN (found.occurrences < :occurrences_16) THEN :param_17
+  WHEN (found.occurrences < :occurrences_17) THEN :param_18
+  WHEN (found.occurrences < :occurrences_18) THEN :param_19
+  WHEN (found.occurrences < :occurrences_19) THEN :param_20
+  WHEN (found.occurrences < :occurrences_20) THEN :param_21
+  ELSE :param_22 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key)
+SELECT store_items.namespace, store_items.key, CAST(ranked.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), :coalesce_1) + :param_1 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score
+FROM ranked
+JOIN store_items ON store_items.namespace = ranked.namespace
+AND store_items.key = ranked.key
+WHERE store_items.tenant = :k_tenant
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items.key
+OFFSET :p_offset ROWS
+FETCH FIRST :p_limit ROWS ONLY
+
 -- space.measuring.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
 FROM threads
@@ -2019,6 +2149,375 @@ WHERE lower(coalesce(i.table_name, l.table_name, s.segment_name)) IN ('threads',
     'deltas', 'store_items', 'embeddings')
 GROUP BY s.segment_name, i.table_name, l.table_name
 
+-- store.queries.count_items(below=False)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+
+-- store.queries.count_items(below=True)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+
+-- store.queries.has_item()
+SELECT store_items.version
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+
+-- store.queries.list_items(order=newest, below=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_items(order=newest, below=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND (store_items.updated_at < :p_after_updated_at
+  OR store_items.updated_at = :p_after_updated_at
+  AND (store_items.namespace < :p_after_namespace
+    OR store_items.namespace = :p_after_namespace
+    AND store_items.key < :p_after_key))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_items(order=newest, below=True, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_items(order=newest, below=True, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND (store_items.updated_at < :p_after_updated_at
+  OR store_items.updated_at = :p_after_updated_at
+  AND (store_items.namespace < :p_after_namespace
+    OR store_items.namespace = :p_after_namespace
+    AND store_items.key < :p_after_key))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_items(order=key, below=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_items(order=key, below=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND (store_items.namespace > :p_after_namespace
+  OR store_items.namespace = :p_after_namespace
+  AND store_items.key > :p_after_key)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_items(order=key, below=True, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_items(order=key, below=True, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND (store_items.namespace > :p_after_namespace
+  OR store_items.namespace = :p_after_namespace
+  AND store_items.key > :p_after_key)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_keys(after=False)
+SELECT store_items.key
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_keys(after=True)
+SELECT store_items.key
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND store_items.key > :p_after_key
+ORDER BY store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_paths()
+WITH paths(path) AS (
+  SELECT (
+    SELECT min(later.namespace) AS min_1
+    FROM store_items later
+    WHERE later.tenant = :k_tenant
+    AND later.namespace >= :p_low
+    AND later.namespace < :p_high
+    AND NOT (later.namespace >= :p_house
+      AND later.namespace < :p_house_end)
+    AND (later.expires_at IS NULL
+      OR later.expires_at > :p_now)) AS path
+  FROM DUAL
+  UNION ALL
+  SELECT (
+    SELECT min(later.namespace) AS min_2
+    FROM store_items later
+    WHERE later.tenant = :k_tenant
+    AND later.namespace > paths.path
+    AND later.namespace < :p_high
+    AND NOT (later.namespace >= :p_house
+      AND later.namespace < :p_house_end)
+    AND (later.expires_at IS NULL
+      OR later.expires_at > :p_now)) AS anon_1
+  FROM paths
+  WHERE paths.path IS NOT NULL)
+SELECT paths.path
+FROM paths
+WHERE paths.path IS NOT NULL
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.read_item()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+
+-- store.queries.read_items()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM (
+  SELECT each_.namespace, each_.key
+  FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+        key VARCHAR2(4000) PATH '$[1]')) each_) listed
+JOIN store_items ON store_items.namespace = listed.namespace
+AND store_items.key = listed.key
+WHERE store_items.tenant = :k_tenant
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+
+-- store.queries.read_vector()
+SELECT embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.key = :k_key
+AND embeddings.field = :p_field
+AND embeddings.model = :p_model
+AND embeddings.part = :p_part
+AND (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = :k_tenant
+    AND store_items.namespace = :k_namespace
+    AND store_items.key = :k_key
+    AND (store_items.expires_at IS NULL
+      OR store_items.expires_at > :p_now)))
+
+-- store.queries.sweep_items()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.expires_at <= :p_now
+
+-- store.writing.change_item(expected=any)
+UPDATE store_items
+SET meta=:p_meta, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.version + :version_1
+ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
+  field_terms=:p_field_terms, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.created_at
+ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
+  value=:p_value
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+RETURNING store_items.version
+INTO :ret_0
+
+-- store.writing.change_item(expected=none)
+UPDATE store_items
+SET meta=:p_meta, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.version + :version_1
+ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
+  field_terms=:p_field_terms, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.created_at
+ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
+  value=:p_value
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND NOT (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+RETURNING store_items.version
+INTO :ret_0
+
+-- store.writing.clear_items(below=False)
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+
+-- store.writing.clear_items(below=True)
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+
+-- store.writing.drop_vectors()
+DELETE FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.key = :k_key
+
+-- store.writing.new_item()
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, value)
+VALUES (:k_tenant, :k_namespace, :k_key, :p_meta, 1, :p_codec, :p_checksum, :p_search_text,
+    :p_field_terms, :p_updated_at, :p_updated_at, :p_expires_at, :p_lifetime, :p_value)
+
+-- store.writing.prolong_item()
+UPDATE store_items
+SET expires_at=:p_expires_at
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND store_items.version = :p_version
+AND store_items.lifetime = :p_lifetime
+AND store_items.expires_at < :p_expires_at
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+
+-- store.writing.put_item(expected=version)
+UPDATE store_items
+SET meta=:p_meta, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.version + :version_1
+ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
+  field_terms=:p_field_terms, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.created_at
+ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
+  value=:p_value
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND store_items.version = :p_expected
+RETURNING store_items.version
+INTO :ret_0
+
+-- store.writing.put_vector()
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
+VALUES (:k_tenant, :k_namespace, :k_key, :p_field, :p_model, :p_part, :p_dimensions, :p_change,
+    :p_vector)
+
+-- store.writing.remove_item(expected=any)
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+RETURNING store_items.expires_at
+INTO :ret_0
+
+-- store.writing.remove_item(expected=version)
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND store_items.version = :p_expected
+RETURNING store_items.expires_at
+INTO :ret_0
+
 -- transfer.statements.count_rows(table=threads, scope=tenant)
 SELECT count(*) AS count_1
 FROM threads
@@ -2067,9 +2566,10 @@ VALUES (:p_tenant, :p_thread_id, :p_namespace, :p_next_seq, :p_version, :p_epoch
 
 -- transfer.statements.insert_row(table=store_items)
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
-    created_at, updated_at, expires_at, value)
+    field_terms, created_at, updated_at, expires_at, lifetime, value)
 VALUES (:p_tenant, :p_namespace, :p_key, :p_meta, :p_version, :p_codec, :p_checksum,
-    :p_search_text, :p_created_at, :p_updated_at, :p_expires_at, :p_value)
+    :p_search_text, :p_field_terms, :p_created_at, :p_updated_at, :p_expires_at, :p_lifetime,
+    :p_value)
 
 -- transfer.statements.list_heads(scope=tenant, after=True)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
@@ -2187,7 +2687,8 @@ ORDER BY embeddings.field, embeddings.model, embeddings.part
 -- transfer.statements.read_item()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
   store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.created_at, store_items.updated_at, store_items.expires_at, store_items.value
+  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace

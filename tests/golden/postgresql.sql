@@ -2463,23 +2463,21 @@ WITH r_rows AS (
     r_given.stored_at AS stored_at, r_given.payload AS payload, r_given.run_id AS run_id,
     CAST(r_given.meta AS JSONB) AS meta, r_given.stored_size AS stored_size,
     r_given.created_at AS created_at
-  FROM unnest($1::VARCHAR[], $2::VARCHAR[], $3::VARCHAR[], $4::VARCHAR[], $5::VARCHAR[],
-      $6::BIGINT[], $7::BIGINT[], $8::VARCHAR[], $9::VARCHAR[], $10::BIGINT[], $11::BIGINT[],
-      $12::INTEGER[], $13::BIGINT[], $14::BIGINT[], $15::VARCHAR[], $16::BIGINT[], $17::VARCHAR[],
-      $18::VARCHAR[], $19::SMALLINT[], $20::VARCHAR[], $21::TIMESTAMP WITH TIME ZONE[],
-      $22::TIMESTAMP WITH TIME ZONE[], $23::BYTEA[], $24::VARCHAR[], $25::VARCHAR[], $26::BIGINT[],
-      $27::TIMESTAMP WITH TIME ZONE[]) AS r_given(tenant, thread_id, namespace, checkpoint_id,
-      parent_id, back, base_checksum, kind, entry_key, parent_seq, base_seq, depth, since_bytes,
-      raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at, stored_at, payload,
-      run_id, meta, stored_size, created_at)),
+  FROM unnest($1::TEXT[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::BIGINT[], $7::BIGINT[],
+      $8::TEXT[], $9::TEXT[], $10::BIGINT[], $11::BIGINT[], $12::INTEGER[], $13::BIGINT[],
+      $14::BIGINT[], $15::TEXT[], $16::BIGINT[], $17::TEXT[], $18::TEXT[], $19::SMALLINT[],
+      $20::TEXT[], $21::TIMESTAMP WITH TIME ZONE[], $22::TIMESTAMP WITH TIME ZONE[], $23::BYTEA[],
+      $24::TEXT[], $25::TEXT[], $26::BIGINT[], $27::TIMESTAMP WITH TIME ZONE[]) AS r_given(tenant,
+      thread_id, namespace, checkpoint_id, parent_id, back, base_checksum, kind, entry_key, parent_seq,
+      base_seq, depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text,
+      occurred_at, stored_at, payload, run_id, meta, stored_size, created_at)),
 l_rows AS (
   SELECT l_given.tenant AS tenant, l_given.thread_id AS thread_id, l_given.namespace AS namespace,
     l_given.epoch AS epoch, l_given.saves AS saves, l_given.head_id AS head_id, l_given.now AS now,
     l_given.expires_at AS expires_at, CAST(l_given.meta AS JSONB) AS meta
-  FROM unnest($28::VARCHAR[], $29::VARCHAR[], $30::VARCHAR[], $31::BIGINT[], $32::BIGINT[],
-      $33::VARCHAR[], $34::TIMESTAMP WITH TIME ZONE[], $35::TIMESTAMP WITH TIME ZONE[],
-      $36::VARCHAR[]) AS l_given(tenant, thread_id, namespace, epoch, saves, head_id, now, expires_at,
-      meta)),
+  FROM unnest($28::TEXT[], $29::TEXT[], $30::TEXT[], $31::BIGINT[], $32::BIGINT[], $33::TEXT[],
+      $34::TIMESTAMP WITH TIME ZONE[], $35::TIMESTAMP WITH TIME ZONE[], $36::TEXT[]) AS l_given(tenant,
+      thread_id, namespace, epoch, saves, head_id, now, expires_at, meta)),
 sound AS (
   SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
     count((
@@ -2555,23 +2553,21 @@ WITH r_rows AS (
     r_given.stored_at AS stored_at, r_given.payload AS payload, r_given.run_id AS run_id,
     CAST(r_given.meta AS JSONB) AS meta, r_given.stored_size AS stored_size,
     r_given.created_at AS created_at
-  FROM unnest($1::VARCHAR[], $2::VARCHAR[], $3::VARCHAR[], $4::VARCHAR[], $5::VARCHAR[],
-      $6::BIGINT[], $7::BIGINT[], $8::VARCHAR[], $9::VARCHAR[], $10::BIGINT[], $11::BIGINT[],
-      $12::INTEGER[], $13::BIGINT[], $14::BIGINT[], $15::VARCHAR[], $16::BIGINT[], $17::VARCHAR[],
-      $18::VARCHAR[], $19::SMALLINT[], $20::VARCHAR[], $21::TIMESTAMP WITH TIME ZONE[],
-      $22::TIMESTAMP WITH TIME ZONE[], $23::BYTEA[], $24::VARCHAR[], $25::VARCHAR[], $26::BIGINT[],
-      $27::TIMESTAMP WITH TIME ZONE[]) AS r_given(tenant, thread_id, namespace, checkpoint_id,
-      parent_id, back, base_checksum, kind, entry_key, parent_seq, base_seq, depth, since_bytes,
-      raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at, stored_at, payload,
-      run_id, meta, stored_size, created_at)),
+  FROM unnest($1::TEXT[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::BIGINT[], $7::BIGINT[],
+      $8::TEXT[], $9::TEXT[], $10::BIGINT[], $11::BIGINT[], $12::INTEGER[], $13::BIGINT[],
+      $14::BIGINT[], $15::TEXT[], $16::BIGINT[], $17::TEXT[], $18::TEXT[], $19::SMALLINT[],
+      $20::TEXT[], $21::TIMESTAMP WITH TIME ZONE[], $22::TIMESTAMP WITH TIME ZONE[], $23::BYTEA[],
+      $24::TEXT[], $25::TEXT[], $26::BIGINT[], $27::TIMESTAMP WITH TIME ZONE[]) AS r_given(tenant,
+      thread_id, namespace, checkpoint_id, parent_id, back, base_checksum, kind, entry_key, parent_seq,
+      base_seq, depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text,
+      occurred_at, stored_at, payload, run_id, meta, stored_size, created_at)),
 l_rows AS (
   SELECT l_given.tenant AS tenant, l_given.thread_id AS thread_id, l_given.namespace AS namespace,
     l_given.epoch AS epoch, l_given.saves AS saves, l_given.head_id AS head_id, l_given.now AS now,
     l_given.expires_at AS expires_at, CAST(l_given.meta AS JSONB) AS meta
-  FROM unnest($28::VARCHAR[], $29::VARCHAR[], $30::VARCHAR[], $31::BIGINT[], $32::BIGINT[],
-      $33::VARCHAR[], $34::TIMESTAMP WITH TIME ZONE[], $35::TIMESTAMP WITH TIME ZONE[],
-      $36::VARCHAR[]) AS l_given(tenant, thread_id, namespace, epoch, saves, head_id, now, expires_at,
-      meta)),
+  FROM unnest($28::TEXT[], $29::TEXT[], $30::TEXT[], $31::BIGINT[], $32::BIGINT[], $33::TEXT[],
+      $34::TIMESTAMP WITH TIME ZONE[], $35::TIMESTAMP WITH TIME ZONE[], $36::TEXT[]) AS l_given(tenant,
+      thread_id, namespace, epoch, saves, head_id, now, expires_at, meta)),
 head AS (INSERT INTO threads (tenant, thread_id, namespace, epoch, head_id, expires_at, meta,
       next_seq, version, created_at, updated_at)
   SELECT l_rows.tenant AS tenant, l_rows.thread_id AS thread_id, l_rows.namespace AS namespace,
@@ -3625,7 +3621,7 @@ AND (deltas.seq NOT IN (
     SELECT alive.seq
     FROM alive))
 
--- search.search_checkpoints()
+-- search.checkpoints.search_checkpoints()
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -3696,6 +3692,132 @@ AND deltas.thread_id = best.thread_id
 AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
 ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+
+-- search.items.narrowed_items(below=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items
+  WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
+          coalesce(store_items.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+SELECT within.namespace, within.key
+FROM within
+
+-- search.items.narrowed_items(below=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items
+  WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
+          coalesce(store_items.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+SELECT within.namespace, within.key
+FROM within
+
+-- search.items.search_items(below=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key
+  FROM unnest(CAST($45::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
+            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($46::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < $4::INTEGER) THEN $5::INTEGER
+  WHEN (found.occurrences < $6::INTEGER) THEN $7::INTEGER
+  WHEN (found.occurrences < $8::INTEGER) THEN $9::INTEGER
+  WHEN (found.occurrences < $10::INTEGER) THEN $11::INTEGER
+  WHEN (found.occurrences < $12::INTEGER) THEN $13::INTEGER
+  WHEN (found.occurrences < $14::INTEGER) THEN $15::INTEGER
+  WHEN (found.occurrences < $16::INTEGER) THEN $17::INTEGER
+  WHEN (found.occurrences < $18::INTEGER) THEN $19::INTEGER
+  WHEN (found.occurrences < $20::INTEGER) THEN $21::INTEGER
+  WHEN (found.occurrences < $22::INTEGER) THEN $23::INTEGER
+  WHEN (found.occurrences < $24::INTEGER) THEN $25::INTEGER
+  WHEN (found.occurrences < $26::INTEGER) THEN $27::INTEGER
+  WHEN (found.occurrences < $28::INTEGER) THEN $29::INTEGER
+  WHEN (found.occurrences < $30::INTEGER) THEN $31::INTEGER
+  WHEN (found.occurrences < $32::INTEGER) THEN $33::INTEGER
+  WHEN (found.occurrences < $34::INTEGER) THEN $35::INTEGER
+  WHEN (found.occurrences < $36::INTEGER) THEN $37::INTEGER
+  WHEN (found.occurrences < $38::INTEGER) THEN $39::INTEGER
+  WHEN (found.occurrences < $40::INTEGER) THEN $41::INTEGER
+  WHEN (found.occurrences < $42::INTEGER) THEN $43::INTEGER
+  ELSE $44::INTEGER END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key)
+SELECT store_items.namespace, store_items.key, CAST(ranked.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), $1::INTEGER) + $2::INTEGER * ($3 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM ranked
+JOIN store_items ON store_items.namespace = ranked.namespace
+AND store_items.key = ranked.key
+WHERE store_items.tenant = $47::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $48::TIMESTAMP WITH TIME ZONE)
+ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items.key
+LIMIT $49
+OFFSET $50::INTEGER
+
+-- search.items.search_items(below=True)
+WITH hits AS (
+  SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key
+  FROM unnest(CAST($45::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
+            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($46::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < $4::INTEGER) THEN $5::INTEGER
+  WHEN (found.occurrences < $6::INTEGER) THEN $7::INTEGER
+  WHEN (found.occurrences < $8::INTEGER) THEN $9::INTEGER
+  WHEN (found.occurrences < $10::INTEGER) THEN $11::INTEGER
+  WHEN (found.occurrences < $12::INTEGER) THEN $13::INTEGER
+  WHEN (found.occurrences < $14::INTEGER) THEN $15::INTEGER
+  WHEN (found.occurrences < $16::INTEGER) THEN $17::INTEGER
+  WHEN (found.occurrences < $18::INTEGER) THEN $19::INTEGER
+  WHEN (found.occurrences < $20::INTEGER) THEN $21::INTEGER
+  WHEN (found.occurrences < $22::INTEGER) THEN $23::INTEGER
+  WHEN (found.occurrences < $24::INTEGER) THEN $25::INTEGER
+  WHEN (found.occurrences < $26::INTEGER) THEN $27::INTEGER
+  WHEN (found.occurrences < $28::INTEGER) THEN $29::INTEGER
+  WHEN (found.occurrences < $30::INTEGER) THEN $31::INTEGER
+  WHEN (found.occurrences < $32::INTEGER) THEN $33::INTEGER
+  WHEN (found.occurrences < $34::INTEGER) THEN $35::INTEGER
+  WHEN (found.occurrences < $36::INTEGER) THEN $37::INTEGER
+  WHEN (found.occurrences < $38::INTEGER) THEN $39::INTEGER
+  WHEN (found.occurrences < $40::INTEGER) THEN $41::INTEGER
+  WHEN (found.occurrences < $42::INTEGER) THEN $43::INTEGER
+  ELSE $44::INTEGER END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key)
+SELECT store_items.namespace, store_items.key, CAST(ranked.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), $1::INTEGER) + $2::INTEGER * ($3 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM ranked
+JOIN store_items ON store_items.namespace = ranked.namespace
+AND store_items.key = ranked.key
+WHERE store_items.tenant = $47::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $48::TIMESTAMP WITH TIME ZONE)
+ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items.key
+LIMIT $49
+OFFSET $50::INTEGER
 
 -- space.measuring.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
@@ -3807,6 +3929,467 @@ VACUUM (FULL, ANALYZE) embeddings
 -- space.reclaiming.vacuum_table(table=embeddings, full=False)
 VACUUM (ANALYZE) embeddings
 
+-- store.queries.count_items(below=False)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- store.queries.count_items(below=True)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+
+-- store.queries.has_item()
+SELECT store_items.version
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+
+-- store.queries.list_items(order=newest, below=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $4
+
+-- store.queries.list_items(order=newest, below=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (store_items.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR store_items.updated_at = $4::TIMESTAMP WITH TIME ZONE
+  AND (store_items.namespace < $5::VARCHAR
+    OR store_items.namespace = $5::VARCHAR
+    AND store_items.key < $6::VARCHAR))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $7
+
+-- store.queries.list_items(order=newest, below=True, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $7
+
+-- store.queries.list_items(order=newest, below=True, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+AND (store_items.updated_at < $7::TIMESTAMP WITH TIME ZONE
+  OR store_items.updated_at = $7::TIMESTAMP WITH TIME ZONE
+  AND (store_items.namespace < $8::VARCHAR
+    OR store_items.namespace = $8::VARCHAR
+    AND store_items.key < $9::VARCHAR))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $10
+
+-- store.queries.list_items(order=key, below=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $4
+
+-- store.queries.list_items(order=key, below=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (store_items.namespace > $4::VARCHAR
+  OR store_items.namespace = $4::VARCHAR
+  AND store_items.key > $5::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $6
+
+-- store.queries.list_items(order=key, below=True, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $7
+
+-- store.queries.list_items(order=key, below=True, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+AND (store_items.namespace > $7::VARCHAR
+  OR store_items.namespace = $7::VARCHAR
+  AND store_items.key > $8::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $9
+
+-- store.queries.list_keys(after=False)
+SELECT store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.key
+LIMIT $4
+
+-- store.queries.list_keys(after=True)
+SELECT store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND store_items.key > $4::VARCHAR
+ORDER BY store_items.key
+LIMIT $5
+
+-- store.queries.list_paths()
+WITH RECURSIVE paths(path) AS (
+  SELECT (
+    SELECT min(later.namespace) AS min_1
+    FROM store_items AS later
+    WHERE later.tenant = $1::VARCHAR
+    AND later.namespace >= $2::VARCHAR
+    AND later.namespace < $3::VARCHAR
+    AND NOT (later.namespace >= $4::VARCHAR
+      AND later.namespace < $5::VARCHAR)
+    AND (later.expires_at IS NULL
+      OR later.expires_at > $6::TIMESTAMP WITH TIME ZONE)) AS path
+  UNION ALL
+  SELECT (
+    SELECT min(later.namespace) AS min_2
+    FROM store_items AS later
+    WHERE later.tenant = $1::VARCHAR
+    AND later.namespace > paths.path
+    AND later.namespace < $3::VARCHAR
+    AND NOT (later.namespace >= $4::VARCHAR
+      AND later.namespace < $5::VARCHAR)
+    AND (later.expires_at IS NULL
+      OR later.expires_at > $6::TIMESTAMP WITH TIME ZONE)) AS anon_1
+  FROM paths
+  WHERE paths.path IS NOT NULL)
+SELECT paths.path
+FROM paths
+WHERE paths.path IS NOT NULL
+LIMIT $7
+
+-- store.queries.read_item()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+
+-- store.queries.read_items()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM (
+  SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+JOIN store_items ON store_items.namespace = listed.namespace
+AND store_items.key = listed.key
+WHERE store_items.tenant = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- store.queries.read_vector()
+SELECT embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+AND embeddings.field = $4::VARCHAR
+AND embeddings.model = $5::VARCHAR
+AND embeddings.part = $6::INTEGER
+AND (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = $1::VARCHAR
+    AND store_items.namespace = $2::VARCHAR
+    AND store_items.key = $3::VARCHAR
+    AND (store_items.expires_at IS NULL
+      OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)))
+
+-- store.queries.sweep_items()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
+
+-- store.writing.clear_items(below=False)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+
+-- store.writing.clear_items(below=True)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+
+-- store.writing.drop_other_vectors()
+DELETE FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+AND NOT (EXISTS (
+    SELECT 1
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS field, (each.value ->> 1) COLLATE "C" AS model,
+        (each.value ->> 2) COLLATE "C" AS part
+      FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed
+    WHERE embeddings.field = listed.field
+    AND embeddings.model = listed.model
+    AND CAST(embeddings.part AS TEXT) = listed.part))
+
+-- store.writing.drop_vectors()
+DELETE FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+
+-- store.writing.prolong_item()
+UPDATE store_items
+SET expires_at=$1::TIMESTAMP WITH TIME ZONE
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace = $3::VARCHAR
+AND store_items.key = $4::VARCHAR
+AND store_items.version = $5::BIGINT
+AND store_items.lifetime = $6::BIGINT
+AND store_items.expires_at < $1::TIMESTAMP WITH TIME ZONE
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+
+-- store.writing.put_alone(expected=any)
+WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
+      search_text, field_terms, created_at, updated_at, expires_at, lifetime, value)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+      $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
+      $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA)
+  ON CONFLICT (tenant, namespace, key)
+  DO UPDATE SET meta = $4::JSONB, version = CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+  ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
+    field_terms = $8::VARCHAR, created_at = CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
+    expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
+  RETURNING store_items.version),
+gone AS (DELETE FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.key = $3::VARCHAR
+  AND (EXISTS (
+      SELECT item.version
+      FROM item)))
+SELECT item.version
+FROM item
+
+-- store.writing.put_alone(expected=none)
+WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
+      search_text, field_terms, created_at, updated_at, expires_at, lifetime, value)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+      $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
+      $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA)
+  ON CONFLICT (tenant, namespace, key)
+  DO UPDATE SET meta = $4::JSONB, version = CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+  ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
+    field_terms = $8::VARCHAR, created_at = CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
+    expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
+  WHERE NOT (store_items.expires_at IS NULL
+    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  RETURNING store_items.version),
+gone AS (DELETE FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.key = $3::VARCHAR
+  AND (EXISTS (
+      SELECT item.version
+      FROM item)))
+SELECT item.version
+FROM item
+
+-- store.writing.put_alone(expected=version)
+WITH item AS (UPDATE store_items
+  SET meta=$4::JSONB, version=CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $6::BIGINT
+  ELSE 1 END, codec=$7::VARCHAR, checksum=$8::BIGINT, search_text=$9::VARCHAR,
+    field_terms=$10::VARCHAR, created_at=CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  ELSE $11::TIMESTAMP WITH TIME ZONE END, updated_at=$11::TIMESTAMP WITH TIME ZONE,
+    expires_at=$12::TIMESTAMP WITH TIME ZONE, lifetime=$13::BIGINT, value=$14::BYTEA
+  WHERE store_items.tenant = $1::VARCHAR
+  AND store_items.namespace = $2::VARCHAR
+  AND store_items.key = $3::VARCHAR
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND store_items.version = $15::BIGINT
+  RETURNING store_items.version),
+gone AS (DELETE FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.key = $3::VARCHAR
+  AND (EXISTS (
+      SELECT item.version
+      FROM item)))
+SELECT item.version
+FROM item
+
+-- store.writing.put_item(expected=any)
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, value)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+    $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
+    $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA)
+ON CONFLICT (tenant, namespace, key)
+DO UPDATE SET meta = $4::JSONB, version = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
+  field_terms = $8::VARCHAR, created_at = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
+  expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
+RETURNING store_items.version
+
+-- store.writing.put_item(expected=none)
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, value)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+    $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
+    $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA)
+ON CONFLICT (tenant, namespace, key)
+DO UPDATE SET meta = $4::JSONB, version = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
+  field_terms = $8::VARCHAR, created_at = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
+  expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
+WHERE NOT (store_items.expires_at IS NULL
+  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+RETURNING store_items.version
+
+-- store.writing.put_item(expected=version)
+UPDATE store_items
+SET meta=$1::JSONB, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $2::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $3::BIGINT
+ELSE 1 END, codec=$4::VARCHAR, checksum=$5::BIGINT, search_text=$6::VARCHAR,
+  field_terms=$7::VARCHAR, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $2::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+ELSE $8::TIMESTAMP WITH TIME ZONE END, updated_at=$8::TIMESTAMP WITH TIME ZONE,
+  expires_at=$9::TIMESTAMP WITH TIME ZONE, lifetime=$10::BIGINT, value=$11::BYTEA
+WHERE store_items.tenant = $12::VARCHAR
+AND store_items.namespace = $13::VARCHAR
+AND store_items.key = $14::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND store_items.version = $15::BIGINT
+RETURNING store_items.version
+
+-- store.writing.put_vector()
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
+    $8::BIGINT, $9)
+ON CONFLICT (tenant, namespace, key, field, model, part)
+DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
+
+-- store.writing.remove_item(expected=any)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+RETURNING store_items.expires_at
+
+-- store.writing.remove_item(expected=version)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.version = $5::BIGINT
+RETURNING store_items.expires_at
+
 -- transfer.statements.count_rows(table=threads, scope=tenant)
 SELECT count(*) AS count_1
 FROM threads
@@ -3861,10 +4444,10 @@ VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, $6::BIGIN
 
 -- transfer.statements.insert_row(table=store_items)
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
-    created_at, updated_at, expires_at, value)
+    field_terms, created_at, updated_at, expires_at, lifetime, value)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHAR, $7::BIGINT,
-    $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE,
-    $11::TIMESTAMP WITH TIME ZONE, $12::BYTEA)
+    $8::VARCHAR, $9::VARCHAR, $10::TIMESTAMP WITH TIME ZONE, $11::TIMESTAMP WITH TIME ZONE,
+    $12::TIMESTAMP WITH TIME ZONE, $13::BIGINT, $14::BYTEA)
 
 -- transfer.statements.list_heads(scope=tenant, after=True)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
@@ -3977,7 +4560,8 @@ ORDER BY embeddings.field, embeddings.model, embeddings.part
 -- transfer.statements.read_item()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
   store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.created_at, store_items.updated_at, store_items.expires_at, store_items.value
+  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.value
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR

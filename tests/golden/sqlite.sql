@@ -1983,7 +1983,7 @@ AND (deltas.seq NOT IN (
     SELECT alive.seq
     FROM alive))
 
--- search.search_checkpoints()
+-- search.checkpoints.search_checkpoints()
 WITH hits AS (
   SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -2057,6 +2057,174 @@ AND deltas.thread_id = best.thread_id
 AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
 ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+
+-- search.counting.begin_counting()
+INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
+    updated_at, lifetime, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- search.counting.bump_vectors(removes=False)
+UPDATE store_items
+SET version=(store_items.version + ?), checksum=?, updated_at=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+RETURNING version
+
+-- search.counting.bump_vectors(removes=True)
+UPDATE store_items
+SET version=(store_items.version + ?), checksum=?, updated_at=?, lifetime=(store_items.version + ?)
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+RETURNING version
+
+-- search.counting.read_counter()
+SELECT store_items.value AS path, store_items.version, store_items.checksum AS nonce,
+  store_items.created_at AS born, store_items.lifetime AS removed
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
+-- search.counting.read_counters()
+SELECT store_items.value AS path, store_items.version, store_items.checksum AS nonce,
+  store_items.created_at AS born, store_items.lifetime AS removed
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items."key" >= ?
+  AND store_items."key" < ?
+  OR store_items."key" >= ?
+  AND store_items."key" < ?)
+
+-- search.items.narrowed_items(below=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?)
+SELECT within.namespace, within."key"
+FROM within
+
+-- search.items.narrowed_items(below=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?)
+SELECT within.namespace, within."key"
+FROM within
+
+-- search.items.search_items(below=False)
+WITH hits AS (
+  SELECT terms.value AS term, store_items.namespace AS namespace, store_items.key AS key
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  ELSE ? END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits."key" AS "key", sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits."key")
+SELECT store_items.namespace, store_items."key", CAST(ranked.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), ?) + ? * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM ranked
+JOIN store_items ON store_items.namespace = ranked.namespace
+AND store_items."key" = ranked."key"
+WHERE store_items.tenant = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- search.items.search_items(below=True)
+WITH hits AS (
+  SELECT terms.value AS term, store_items.namespace AS namespace, store_items.key AS key
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  ELSE ? END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits."key" AS "key", sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits."key")
+SELECT store_items.namespace, store_items."key", CAST(ranked.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), ?) + ? * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM ranked
+JOIN store_items ON store_items.namespace = ranked.namespace
+AND store_items."key" = ranked."key"
+WHERE store_items.tenant = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
 
 -- space.measuring.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
@@ -2197,8 +2365,9 @@ SELECT 'store_items' AS name, 'store_items' AS owner, 'table' AS kind,
   coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
         0) + coalesce(length(meta), 0) + coalesce(length(version), 0) + coalesce(length(codec),
         0) + coalesce(length(checksum), 0) + coalesce(length(search_text),
-        0) + coalesce(length(created_at), 0) + coalesce(length(updated_at),
-        0) + coalesce(length(expires_at), 0) + coalesce(length(value), 0) + 16), 0) AS bytes
+        0) + coalesce(length(field_terms), 0) + coalesce(length(created_at),
+        0) + coalesce(length(updated_at), 0) + coalesce(length(expires_at),
+        0) + coalesce(length(lifetime), 0) + coalesce(length(value), 0) + 16), 0) AS bytes
 FROM store_items
 UNION ALL
 SELECT 'pk_store_items' AS name, 'store_items' AS owner, 'index' AS kind,
@@ -2273,6 +2442,383 @@ VALUES ('merge', 500)
 INSERT INTO checkpoints_meta(checkpoints_meta, rank)
 VALUES ('merge', 500)
 
+-- store.queries.count_items(below=False)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- store.queries.count_items(below=True)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- store.queries.has_item()
+SELECT store_items.version
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- store.queries.list_items(order=newest, below=False, after=False)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_items(order=newest, below=False, after=True)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND (store_items.updated_at < ?
+  OR store_items.updated_at = ?
+  AND (store_items.namespace < ?
+    OR store_items.namespace = ?
+    AND store_items."key" < ?))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_items(order=newest, below=True, after=False)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_items(order=newest, below=True, after=True)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND (store_items.updated_at < ?
+  OR store_items.updated_at = ?
+  AND (store_items.namespace < ?
+    OR store_items.namespace = ?
+    AND store_items."key" < ?))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_items(order=key, below=False, after=False)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_items(order=key, below=False, after=True)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_items(order=key, below=True, after=False)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_items(order=key, below=True, after=True)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_keys(after=False)
+SELECT store_items."key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_keys(after=True)
+SELECT store_items."key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items."key" > ?
+ORDER BY store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_paths()
+WITH RECURSIVE paths(path) AS (
+  SELECT (
+    SELECT min(later.namespace) AS min_1
+    FROM store_items AS later
+    WHERE later.tenant = ?
+    AND later.namespace >= ?
+    AND later.namespace < ?
+    AND NOT (later.namespace >= ?
+      AND later.namespace < ?)
+    AND (later.expires_at IS NULL
+      OR later.expires_at > ?)) AS path
+  UNION ALL
+  SELECT (
+    SELECT min(later.namespace) AS min_2
+    FROM store_items AS later
+    WHERE later.tenant = ?
+    AND later.namespace > paths.path
+    AND later.namespace < ?
+    AND NOT (later.namespace >= ?
+      AND later.namespace < ?)
+    AND (later.expires_at IS NULL
+      OR later.expires_at > ?)) AS anon_1
+  FROM paths
+  WHERE paths.path IS NOT NULL)
+SELECT paths.path
+FROM paths
+WHERE paths.path IS NOT NULL
+LIMIT ?
+OFFSET ?
+
+-- store.queries.read_item()
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- store.queries.read_items()
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM (
+  SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+  FROM json_each(?) AS each) AS listed
+JOIN store_items ON store_items.namespace = listed.namespace
+AND store_items."key" = listed."key"
+WHERE store_items.tenant = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- store.queries.read_vector()
+SELECT embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" = ?
+AND embeddings.field = ?
+AND embeddings.model = ?
+AND embeddings.part = ?
+AND (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = ?
+    AND store_items.namespace = ?
+    AND store_items."key" = ?
+    AND (store_items.expires_at IS NULL
+      OR store_items.expires_at > ?)))
+
+-- store.queries.sweep_items()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.expires_at <= ?
+
+-- store.writing.clear_items(below=False)
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+
+-- store.writing.clear_items(below=True)
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+
+-- store.writing.drop_other_vectors()
+DELETE FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" = ?
+AND NOT (EXISTS (
+    SELECT 1
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS field, json_extract(each.value, '$[1]') AS model,
+        json_extract(each.value, '$[2]') AS part
+      FROM json_each(?) AS each) AS listed
+    WHERE embeddings.field = listed.field
+    AND embeddings.model = listed.model
+    AND CAST(embeddings.part AS TEXT) = listed.part))
+
+-- store.writing.drop_vectors()
+DELETE FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" = ?
+
+-- store.writing.prolong_item()
+UPDATE store_items
+SET expires_at=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND store_items.version = ?
+AND store_items.lifetime = ?
+AND store_items.expires_at < ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- store.writing.put_item(expected=any)
+INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, value)
+VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, namespace, "key")
+DO UPDATE SET meta = ?, version = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.version + ?
+ELSE 1 END, codec = ?, checksum = ?, search_text = ?, field_terms = ?, created_at = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.created_at
+ELSE ? END, updated_at = ?, expires_at = ?, lifetime = ?, value = ?
+RETURNING version
+
+-- store.writing.put_item(expected=none)
+INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, value)
+VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, namespace, "key")
+DO UPDATE SET meta = ?, version = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.version + ?
+ELSE 1 END, codec = ?, checksum = ?, search_text = ?, field_terms = ?, created_at = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.created_at
+ELSE ? END, updated_at = ?, expires_at = ?, lifetime = ?, value = ?
+WHERE NOT (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+RETURNING version
+
+-- store.writing.put_item(expected=version)
+UPDATE store_items
+SET meta=?, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.version + ?
+ELSE 1 END, codec=?, checksum=?, search_text=?, field_terms=?, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.created_at
+ELSE ? END, updated_at=?, expires_at=?, lifetime=?, value=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items.version = ?
+RETURNING version
+
+-- store.writing.put_vector()
+INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change, vector)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, namespace, "key", field, model, part)
+DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
+
+-- store.writing.remove_item(expected=any)
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+RETURNING expires_at
+
+-- store.writing.remove_item(expected=version)
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items.version = ?
+RETURNING expires_at
+
 -- transfer.statements.count_rows(table=threads, scope=tenant)
 SELECT count(*) AS count_1
 FROM threads
@@ -2315,8 +2861,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- transfer.statements.insert_row(table=store_items)
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
-    created_at, updated_at, expires_at, value)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    field_terms, created_at, updated_at, expires_at, lifetime, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- transfer.statements.list_heads(scope=tenant, after=True)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
@@ -2429,7 +2975,8 @@ ORDER BY embeddings.field, embeddings.model, embeddings.part
 -- transfer.statements.read_item()
 SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.meta,
   store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.created_at, store_items.updated_at, store_items.expires_at, store_items.value
+  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?

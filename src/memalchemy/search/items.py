@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Executable, Float, and_, bindparam, cast, select
+from sqlalchemy import Executable, Float, Integer, and_, bindparam, cast, select
 
 from memalchemy.dialects import Dialect
 from memalchemy.search.ranking import ranked
@@ -28,7 +28,7 @@ def search_items(d: Dialect, below: bool) -> Executable:
         .where(ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type), live_item())
         .order_by(found.c.bits.desc(), ITEMS.c.updated_at.desc(), ITEMS.c.namespace, ITEMS.c.key)
         .limit(bindparam("p_limit"))
-        .offset(bindparam("p_offset"))
+        .offset(bindparam("p_offset", type_=Integer))
     )
 
 

@@ -17,8 +17,7 @@ not; NaN equals nothing. True is not 1. None equals a stored None, not a missing
 tuples are arrays, equal in order; sets and frozensets are sets; mappings are equal whole. Datetimes
 with a zone are equal at the same instant, and never to one without. The rest equal their own kind.
 
-**Order.** Numbers, texts (by code point), datetimes with a zone, and dates, each by itself.
-Whatever else is compared is neither less nor greater.
+**Order.** Numbers, texts by code point, datetimes with a zone, dates: each by itself, else none.
 """
 
 from __future__ import annotations
@@ -29,49 +28,37 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from functools import partial
 from itertools import count
 from typing import Any
 from uuid import UUID
 
-MAX_DEPTH = 50
-"""How deeply a filter may nest, its operands included."""
-
-MAX_PARTS = 10_000
-"""How many fields, operators and operands a filter may have in all."""
+MAX_DEPTH = 50  # of mappings, lists and sets in each other
+MAX_PARTS = 10_000  # fields, operators and operands, whatever they hold included
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Filter:
     """A filter that was checked, apart from the mapping that it was read from."""
 
-    _holds: Callable[[Any, Mapping[str, Any]], bool]
-    _required: Mapping[str, Any]
+    matches: Callable[[Any, Mapping[str, Any]], bool]
+    """Whether an item of this value and metadata matches. Never raises, whatever they hold."""
     about_metadata_only: bool
     """Whether `matches` never looks at the value, so that it may be given any."""
+    _required: Mapping[str, Any]
 
     @staticmethod
     def parse(filter: Mapping[str, Any] | None) -> Filter | None:
         """Check *filter* as a whole. ``None`` and ``{}``, which match everything, are ``None``.
 
-        Operands are what an item can hold: JSON values, tuples, sets, bytes, datetimes, dates,
-        UUIDs and Decimals.
-
         Raises:
-            TypeError: not a mapping, a key that is not a str, an operand of another type.
+            TypeError: not a mapping, a key that is not a str, an operand that no item can hold
+                (JSON values, tuples, sets, bytes, datetimes, dates, UUIDs and Decimals it can).
             ValueError: an unknown operator, an operand that its operator cannot use, a malformed
                 JSON pointer; nested over 50 levels deep, or of over 10,000 parts.
         """
-        if filter is None:
-            return None
-        if not isinstance(filter, Mapping):
+        if filter is not None and not isinstance(filter, Mapping):
             raise TypeError(f"a filter is a mapping, not a {type(filter).__name__}")
-        tree = _copy(filter, "the filter", MAX_DEPTH, count(1))
-        return _read(tree, None, "the filter") if tree else None
-
-    def matches(self, value: Any, metadata: Mapping[str, Any]) -> bool:
-        """Whether an item of *value* and *metadata* matches. Never raises, whatever they hold."""
-        return self._holds(value, metadata)
+        return _read(_copy(filter, "the filter", MAX_DEPTH, count(1))) if filter else None
 
     def required(self) -> dict[str, Any]:
         """Top-level metadata that every match has: an index may narrow the candidates by it.
@@ -107,7 +94,7 @@ def _copy(tree: Any, where: str, room: int, parts: Iterator[int]) -> Any:
     return int(tree) if isinstance(tree, int) and kind == "number" else tree
 
 
-def _read(tree: Any, place: str | None, name: str) -> Filter:
+def _read(tree: Any, place: str | None = None, name: str = "") -> Filter:
     if not isinstance(tree, dict):
         raise ValueError(f"{name!r} wants a filter, which is a mapping")
     return _group(all, [_read_one(key, content, place) for key, content in tree.items()])
@@ -157,8 +144,9 @@ def _has_operators(content: Any) -> bool:
     return isinstance(content, dict) and any(key.startswith("$") for key in content)
 
 
-_Steps = Sequence[tuple[str, int | None]]
-"""The way to a field: each step a key, and the index that it is in an array, if it is one."""
+_Steps = Sequence[tuple[str, int | None]]  # each a key, and the index that it is in an array
+_Test = Callable[[Any], bool]
+_MISSING = object()
 
 
 def _steps(field: str) -> _Steps:
@@ -178,30 +166,25 @@ def _unknown(name: str, known: Sequence[str], where: str) -> ValueError:
     )
 
 
-# The parts that a filter is made of.
-
-_Test = Callable[[Any], bool]
-_MISSING = object()
-
-
 def _group(holds: Callable[[Iterable[bool]], bool], parts: Sequence[Filter]) -> Filter:
     if len(parts) == 1:
         return parts[0]
     certain = [pair for part in parts for pair in part._required.items()] if holds is all else []
     return Filter(
-        lambda value, metadata: holds(part._holds(value, metadata) for part in parts),
-        dict(certain),
+        lambda value, metadata: holds(part.matches(value, metadata) for part in parts),
         all(part.about_metadata_only for part in parts),
+        dict(certain),
     )
 
 
 def _not(part: Filter) -> Filter:
-    opposite = part._holds
-    return Filter(lambda *item: not opposite(*item), {}, part.about_metadata_only)
+    return Filter(
+        lambda value, metadata: not part.matches(value, metadata), part.about_metadata_only, {}
+    )
 
 
 def _field(place: str | None, steps: _Steps, test: _Test, equals: Any) -> Filter:
-    def holds(value: Any, metadata: Mapping[str, Any]) -> bool:
+    def matches(value: Any, metadata: Mapping[str, Any]) -> bool:
         found = _MISSING if place == "$metadata" else _find(value, steps)
         if found is _MISSING and place != "$value":
             found = _find(metadata, steps)
@@ -209,7 +192,7 @@ def _field(place: str | None, steps: _Steps, test: _Test, equals: Any) -> Filter
 
     (key, _), *deeper = steps
     certain = place == "$metadata" and not deeper and _bindable(key) and _bindable(equals)
-    return Filter(holds, {key: equals} if certain else {}, place == "$metadata")
+    return Filter(matches, place == "$metadata", {key: equals} if certain else {})
 
 
 def _bindable(wanted: Any) -> bool:
@@ -282,16 +265,11 @@ def _shape(value: Any) -> tuple[str | None, int]:
     return kind, len(value) if kind in _CONTAINERS else 0
 
 
-def _one_of(operands: Any) -> _Test:
+def _among(operands: Any, expected: bool) -> _Test:
     if not isinstance(operands, (tuple, frozenset)):
         raise ValueError("wants a list, a tuple or a set")
     shapes, forms = {_shape(item) for item in operands}, {_form(item) for item in operands}
-    return lambda found: _shape(found) in shapes and _form(found) in forms
-
-
-def _none_of(operands: Any) -> _Test:
-    among = _one_of(operands)
-    return lambda found: not among(found)
+    return lambda found: (_shape(found) in shapes and _form(found) in forms) is expected
 
 
 def _existing(wanted: Any) -> _Test:
@@ -300,7 +278,7 @@ def _existing(wanted: Any) -> _Test:
     return lambda found: (found is not _MISSING) is wanted
 
 
-def _ordered(compare: Callable[[Any, Any], bool], operand: Any) -> _Test:
+def _ordered(operand: Any, compare: Callable[[Any, Any], bool]) -> _Test:
     shape, kind, limit = _shape(operand), *_form(operand)
     if kind not in _ORDERED:
         raise ValueError("wants a number, a text, a date or a datetime with a zone")
@@ -310,13 +288,13 @@ def _ordered(compare: Callable[[Any, Any], bool], operand: Any) -> _Test:
 
 
 _TESTS: dict[str, Callable[[Any], _Test]] = {
-    "$eq": lambda operand: _one_of((operand,)),
-    "$ne": lambda operand: _none_of((operand,)),
-    "$gt": partial(_ordered, operator.gt),
-    "$gte": partial(_ordered, operator.ge),
-    "$lt": partial(_ordered, operator.lt),
-    "$lte": partial(_ordered, operator.le),
-    "$in": _one_of,
-    "$nin": _none_of,
+    "$eq": lambda operand: _among((operand,), True),
+    "$ne": lambda operand: _among((operand,), False),
+    "$gt": lambda operand: _ordered(operand, operator.gt),
+    "$gte": lambda operand: _ordered(operand, operator.ge),
+    "$lt": lambda operand: _ordered(operand, operator.lt),
+    "$lte": lambda operand: _ordered(operand, operator.le),
+    "$in": lambda operands: _among(operands, True),
+    "$nin": lambda operands: _among(operands, False),
     "$exists": _existing,
 }

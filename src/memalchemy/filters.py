@@ -61,7 +61,7 @@ class Filter:
         return _read(_copy(filter, "the filter", MAX_DEPTH, count(1))) if filter else None
 
     def equalities(self) -> list[tuple[str, list[Any]]]:
-        """JSON pointers of fields, with scalars of which each match has one there.
+        """JSON pointers of fields, each with scalars of which every match has one there.
 
         In its value or its metadata: an index may narrow the candidates by it. No pointer leads
         through an array.

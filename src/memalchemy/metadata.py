@@ -53,7 +53,7 @@ def _check(value: Any, path: str, depth: int = 0) -> Any:
             raise NotSerialisable(path, "holds U+0000, which JSON columns refuse")
         if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
             raise NotSerialisable(path, "holds a lone surrogate, which JSON columns refuse")
-        return str(value)
+        return str.__str__(value)  # str() would make another text of an Enum's member
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from golden.watch import Watch
+from memalchemy import Database, Store
 
 
 @pytest.fixture(autouse=True)
@@ -14,3 +15,8 @@ def every_statement_is_registered() -> Iterator[None]:
     with Watch() as watch:
         yield
     assert not watch.complaints, "\n".join(watch.complaints)
+
+
+@pytest.fixture
+def store(db: Database) -> Store:
+    return Store(db)

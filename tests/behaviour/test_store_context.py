@@ -102,10 +102,10 @@ async def test_views_share_one_store(store: Store, here: NamespacedStore) -> Non
 def test_a_context_knows_the_namespaces_of_its_user_and_session(
     ada: StoreContext, nobody: StoreContext
 ) -> None:
-    assert ada.for_user() == ("users", "ada")
-    assert ada.for_user("eve") == ("users", "eve")
-    assert ada.for_session() == ("sessions", "s-1")
-    assert nobody.for_user("eve") == ("users", "eve")
+    assert ada.for_user().namespace == ("users", "ada")
+    assert ada.for_user("eve").namespace == ("users", "eve")
+    assert ada.for_session().namespace == ("sessions", "s-1")
+    assert nobody.for_user("eve").namespace == ("users", "eve")
     with pytest.raises((ValueError,)):
         nobody.for_user()
     with pytest.raises((ValueError,)):

@@ -139,7 +139,8 @@ async def test_a_search_is_of_its_namespace_or_of_all_below(store: Store) -> Non
         here = await store.search(top, "needle")
         assert [hit.namespace for hit in here] == [top] * spaces.count(top)
         below = await store.search(top, "needle", prefix=True)
-        assert sorted(h.namespace for h in below) == [ns for ns in spaces if ns[: len(top)] == top]
+        under = [namespace for namespace in spaces if namespace[: len(top)] == top]
+        assert sorted(hit.namespace for hit in below) == sorted(under)
 
 
 async def test_how_common_a_word_elsewhere_is_does_not_hide_it_here(store: Store) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
 from math import isfinite
 from typing import Any
 
 from memalchemy.codec import deltas, text
-from memalchemy.codec.values import decode_value, encode_state, pointer
+from memalchemy.codec.values import decode_value, encode_value, pointer
 from memalchemy.errors import Corrupt, TooLarge
 
 CODEC = "zvalue1"
@@ -20,10 +21,10 @@ MAX_VALUE_BYTES = 64 * 1024 * 1024
 """The most that an encoded value may take."""
 
 MAX_FIELDS = 64
-"""Of more scalar fields than this none has a word of its own: a filter looks at the item itself."""
+"""Of an item with more scalar fields only those that were named have words."""
 
-MANY_FIELDS = "fmany"
-"""The word of an item with more."""
+OTHERS = "fothers"
+"""The word of an item that has fields without words: one of them may be what is asked for."""
 
 _WORTH_PACKING = 512
 _LEVEL = 3
@@ -36,7 +37,7 @@ def encode_item(value: Any) -> tuple[bytes, int]:
         NotSerialisable: it would not load back equal and of the same types; the path says where.
         TooLarge: it encodes to more than `MAX_VALUE_BYTES`.
     """
-    encoded = encode_state({"value": value})["value"]
+    encoded = encode_value(value)
     if len(encoded) > MAX_VALUE_BYTES:
         raise TooLarge("the value", len(encoded), MAX_VALUE_BYTES)
     level = _LEVEL if len(encoded) >= _WORTH_PACKING else None
@@ -67,29 +68,56 @@ def _texts(value: Any, metadata: Mapping[str, Any]) -> Iterator[str]:
     yield from text.strings(dict(metadata))
 
 
-def field_terms(value: Any, metadata: Mapping[str, Any]) -> str | None:
+def field_terms(value: Any, metadata: Mapping[str, Any], named: Collection[str] = ()) -> str | None:
     """A word for each scalar field, by its JSON pointer; ``None`` if there are none.
 
-    The words of both together: which of the two a filter means, it decides by the item itself.
+    With *named* pointers, and of an item with too many fields, for those alone. The words are of
+    value and metadata together: which of the two a filter means, it decides by the item itself.
     """
     found: dict[str, None] = {}
-    for tree in (value, metadata):
-        if isinstance(tree, Mapping) and not _collect(tree, "", found):
-            return MANY_FIELDS
+    if named or not all(_collect(tree, "", found, None) for tree in (value, metadata)):
+        found = {OTHERS: None}
+        for tree in (value, metadata):
+            _collect(tree, "", found, named)
+        found |= {_mark(path): None for path in named}
     return " ".join(found) or None
 
 
-def _collect(tree: Mapping[Any, Any], path: str, found: dict[str, None]) -> bool:
+def _collect(tree: Any, path: str, found: dict[str, None], only: Collection[str] | None) -> bool:
+    """Add the words of the fields below *path*; false if they are too many."""
+    if not isinstance(tree, Mapping):
+        return True
     for key, value in tree.items():
         here = pointer(path, key)
         if isinstance(value, Mapping):
-            if not _collect(value, here, found):
+            if not _collect(value, here, found, only):
                 return False
-        elif (term := field_term(here, value)) is not None:
+        elif (only is None or here in only) and (term := field_term(here, value)) is not None:
             found[term] = None
-            if len(found) > MAX_FIELDS:
+            if only is None and len(found) > MAX_FIELDS:
                 return False
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class FieldWords:
+    """What an item has in its index if a field may have one of some values.
+
+    One of ``words``; or `OTHERS`, unless ``mark`` says that it has the words of this field.
+    """
+
+    words: tuple[str, ...]
+    mark: str
+
+    @classmethod
+    def of(cls, path: str, values: Iterable[Any]) -> FieldWords:
+        """Of a JSON pointer, and scalars."""
+        words = (field_term(path, value) for value in values)
+        return cls(tuple(word for word in words if word is not None), _mark(path))
+
+
+def _mark(path: str) -> str:
+    return "m" + blake2b(path.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
 
 
 def field_term(path: str, value: Any) -> str | None:

@@ -70,6 +70,11 @@ def pointer(path: str, step: str | int) -> str:
     return f"{path}/{str(step).replace('~', '~0').replace('/', '~1')}"
 
 
+def pointer_of(field: str) -> str:
+    """The JSON pointer of a field: itself, or of a top-level key."""
+    return field if field.startswith("/") else pointer("", field)
+
+
 def encode_state(state: Mapping[str, Any], fallback: Fallback | None = None) -> Parts:
     """Encode each top-level value of *state*.
 
@@ -120,16 +125,25 @@ def encode_rest(
 ) -> Parts:
     """The slow half: walk the values under *left* in Python and fill them into *parts*."""
     for key in left:
-        path = pointer("", key)
-        try:
-            parts[key] = TAGGED + ormsgpack.packb(_tag(state[key], path, 0, fallback))
-        except NotSerialisable:
-            raise
-        except (TypeError, RecursionError) as error:  # only nesting is left to refuse
-            raise NotSerialisable(path, f"is nested over {MAX_DEPTH} levels deep") from error
+        parts[key] = _tagged(state[key], pointer("", key), fallback)
     if (size := state_size(parts)) > MAX_STATE_BYTES:
         raise TooLarge("the state", size, MAX_STATE_BYTES)
     return parts
+
+
+def encode_value(value: Any) -> bytes:
+    """One value by itself, as `encode_state` encodes each of a state's."""
+    parts, left, _ = encode_plain({"": value})
+    return _tagged(value, "", None) if left else parts[""]
+
+
+def _tagged(value: Any, path: str, fallback: Fallback | None) -> bytes:
+    try:
+        return TAGGED + ormsgpack.packb(_tag(value, path, 0, fallback))
+    except NotSerialisable:
+        raise
+    except (TypeError, RecursionError) as error:  # only nesting is left to refuse
+        raise NotSerialisable(path, f"is nested over {MAX_DEPTH} levels deep") from error
 
 
 def is_heavy(values: Iterable[Any], threshold: int = 50_000) -> bool:

@@ -30,6 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL
 
 from memalchemy.codec import vectors
+from memalchemy.codec.items import FieldWords
 from memalchemy.schema import Vector
 
 
@@ -161,11 +162,11 @@ class Dialect:
         raise NotImplementedError
 
     def item_scope(
-        self, tenant: str, path: str, below: bool, fields: Sequence[Sequence[str]]
+        self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]
     ) -> Mapping[str, Any]:
         """What ``:scope`` is bound to: a namespace, with *below* all under it too.
 
-        And of those only the items that have a word of each of *fields*, where the index has them.
+        And of those only the items that may have what *fields* ask for, where it `indexes_fields`.
         """
         raise NotImplementedError
 

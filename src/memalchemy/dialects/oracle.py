@@ -35,6 +35,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import URL
 
+from memalchemy.codec.items import FieldWords
 from memalchemy.dialects.base import Dialect, Failure, original, quoted
 from memalchemy.errors import CapabilityMissing, TooLarge
 from memalchemy.schema import Base, DeltaRow, StoreItemRow
@@ -216,7 +217,7 @@ class Oracle(Dialect):
         return select(items.c.namespace, items.c.key).where(_within(items, below)).cte("within")
 
     def item_scope(
-        self, tenant: str, path: str, below: bool, fields: Sequence[Sequence[str]]
+        self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]
     ) -> Mapping[str, Any]:
         # Oracle Text indexes one column: words of fields would need a datastore of their own.
         scope = {"scope_tenant": tenant, "scope_path": path}

@@ -44,6 +44,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from memalchemy.codec import vectors
+from memalchemy.codec.items import OTHERS, FieldWords
 from memalchemy.dialects.base import Dialect, Failure, original, quoted
 from memalchemy.keys import encode_id
 from memalchemy.schema import (
@@ -233,12 +234,14 @@ class PostgreSQL(Dialect):
         return select(items.c.namespace, items.c.key).where(within).cte("within")
 
     def item_scope(
-        self, tenant: str, path: str, below: bool, fields: Sequence[Sequence[str]]
+        self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]
     ) -> Mapping[str, Any]:
         # As revision 0003 spells it; in a tsquery a lexeme in quotes is data.
         word = f"\x1f{encode_id(tenant)}\x1f{path}".replace("\\", "\\\\").replace("'", "''")
         conditions = [f"'{word}'{':*' if below else ''}"]
-        conditions += (f"({' | '.join(words)})" for words in fields)
+        conditions += (
+            f"({' | '.join((*one.words, f'({OTHERS} & !{one.mark})'))})" for one in fields
+        )
         return {"scope": " & ".join(conditions)}
 
     def text_terms(self, terms: Sequence[Sequence[str]]) -> Any:

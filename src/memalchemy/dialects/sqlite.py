@@ -35,6 +35,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.sqlite import insert  # noqa: TID251
 from sqlalchemy.exc import DBAPIError
 
+from memalchemy.codec.items import OTHERS, FieldWords
 from memalchemy.dialects.base import Dialect, Failure, original
 from memalchemy.keys import encode_id
 from memalchemy.schema import NAME, NAMESPACE, TENANT, THREAD, Base
@@ -218,12 +219,15 @@ class SQLite(Dialect):
         )
 
     def item_scope(
-        self, tenant: str, path: str, below: bool, fields: Sequence[Sequence[str]]
+        self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]
     ) -> Mapping[str, Any]:
         # As revision 0003 spells it. What lies below begins alike: hex keeps that.
         word = f"{encode_id(tenant)}\x1f{path}".encode().hex()
         conditions = [f'scope : "x{word}"{" *" if below else ""}']
-        conditions += (f"field_terms : ({' OR '.join(_quoted(words))})" for words in fields)
+        conditions += (
+            f"field_terms : ({' OR '.join((*_quoted(one.words), _not(OTHERS, one.mark)))})"
+            for one in fields
+        )
         return {"scope": " AND ".join(conditions)}
 
     def text_terms(self, terms: Sequence[Sequence[str]]) -> Any:
@@ -347,6 +351,10 @@ class SQLite(Dialect):
 
     def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
         return []
+
+
+def _not(word: str, other: str) -> str:
+    return f'("{word}" NOT "{other}")'
 
 
 def _quoted(words: Iterable[str]) -> Iterable[str]:

@@ -6,7 +6,7 @@ from sqlalchemy import Executable, Float, Integer, and_, bindparam, cast, select
 
 from memalchemy.dialects import Dialect
 from memalchemy.search.ranking import ranked
-from memalchemy.search.scope import ITEMS, live_item
+from memalchemy.search.scope import ITEMS, in_scope, live_item
 from memalchemy.statements import statement
 
 
@@ -14,7 +14,8 @@ from memalchemy.statements import statement
 def search_items(d: Dialect, below: bool) -> Executable:
     """``namespace, key, score`` of items that hold a term, best first, then the newest.
 
-    Binds ``terms``, ``p_terms`` (their number), `Dialect.item_scope`, ``p_limit``, ``p_offset``.
+    Binds ``terms``, ``p_terms`` (their number), `scope_binds`, `Dialect.item_scope`, ``p_limit``,
+    ``p_offset``.
     """
     found, asked = ranked(d.item_hits(below), ("namespace", "key"))
     return (
@@ -25,7 +26,7 @@ def search_items(d: Dialect, below: bool) -> Executable:
         )
         .select_from(found)
         .join(ITEMS, and_(ITEMS.c.namespace == found.c.namespace, ITEMS.c.key == found.c.key))
-        .where(ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type), live_item())
+        .where(in_scope(ITEMS, below), live_item())
         .order_by(found.c.bits.desc(), ITEMS.c.updated_at.desc(), ITEMS.c.namespace, ITEMS.c.key)
         .limit(bindparam("p_limit"))
         .offset(bindparam("p_offset", type_=Integer))

@@ -6,17 +6,18 @@ read; ``listing`` and ``searching`` hold the rest, ``context`` narrower views.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from memalchemy.codec.values import is_heavy
+from memalchemy.codec.values import is_heavy, pointer_of
 from memalchemy.contracts import UNSET, Seconds, StoreItem, Unset
 from memalchemy.database import OFF_LOOP_BYTES, Database, HostConnection, off_loop
 from memalchemy.errors import Conflict
 from memalchemy.events import operation
+from memalchemy.keys import check_name
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
 from memalchemy.store.batches import Batches
@@ -48,6 +49,9 @@ class Store(Batches, Searching):
             names fields, or is false.
         metric: how vectors compare: ``cosine``, ``dot`` or ``l2``.
         index_text: make the words of values and metadata findable with `search`.
+        index_metadata: the only fields of value and metadata that a filter shall find by an index:
+            top-level keys, or JSON pointers. Without it each scalar field is, up to 64 of an item;
+            with it writes are cheaper, and items with more fields are found by these as well.
         ttl: how long an item lives after a write, in seconds or as a timedelta; or a mapping of
             namespaces to that, which hold for all below them.
         refresh_ttl: reading an item lets it live for its ttl from then on.
@@ -68,6 +72,7 @@ class Store(Batches, Searching):
         index: Index = None,
         metric: str = "cosine",
         index_text: bool = True,
+        index_metadata: Iterable[str] = (),
         ttl: Lifetimes = None,
         refresh_ttl: bool = False,
     ) -> None:
@@ -84,6 +89,7 @@ class Store(Batches, Searching):
             index=index if index is not None else embedder is not None,
             metric=metric,
             index_text=index_text,
+            named=frozenset(pointer_of(name) for name in _names(index_metadata)),
             lifetimes=lifetimes_of(ttl),
             refresh_ttl=refresh_ttl,
         )
@@ -303,6 +309,12 @@ class Store(Batches, Searching):
 
 def _is_alive(expires_at: datetime | None, now: datetime) -> bool:
     return expires_at is None or expires_at > now
+
+
+def _names(fields: Iterable[str]) -> list[str]:
+    if isinstance(fields, str):
+        raise TypeError("index_metadata is a list of fields, not one string")
+    return [check_name(field, "a field of index_metadata") for field in fields]
 
 
 def _check_expected(version: object) -> None:

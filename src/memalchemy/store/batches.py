@@ -124,7 +124,7 @@ class Batches(Shelf):
             "p_search_text": (
                 codec.search_text(value, checked) if self._settings.index_text else None
             ),
-            "p_field_terms": codec.field_terms(value, checked),
+            "p_field_terms": codec.field_terms(value, checked, self._settings.named),
             "p_updated_at": now,
             "p_expires_at": None if life is None else now + life,
             "p_lifetime": None if life is None else life // timedelta(microseconds=1),

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from memalchemy.codec import text
-from memalchemy.codec.items import MANY_FIELDS, field_term
+from memalchemy.codec.items import FieldWords
 from memalchemy.contracts import (
     SearchHit,
     SearchHits,
@@ -25,6 +25,7 @@ from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import encode_id, encode_namespace
 from memalchemy.search.items import search_items
+from memalchemy.search.scope import scope_binds
 from memalchemy.search.vectors import Ranking, Wanted, check_vector
 from memalchemy.store import queries
 from memalchemy.store.embedding import check_field, embed, no_embedder
@@ -61,13 +62,10 @@ class Question:
     event: Event
 
     @property
-    def fields(self) -> list[list[str]]:
-        """Words of fields, of each of which an item that passes the filter has one."""
-        found = []
-        for path, values in () if self.filter is None else self.filter.equalities():
-            words = [field_term(path, value) for value in values]
-            found.append([*(word for word in words if word is not None), MANY_FIELDS])
-        return found
+    def fields(self) -> list[FieldWords]:
+        """The words of fields that an item which passes the filter may have."""
+        equalities = [] if self.filter is None else self.filter.equalities()
+        return [FieldWords.of(path, values) for path, values in equalities]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,12 +232,12 @@ class Searching(Listing):
             return
         d = self.db.dialect
         binds = {
-            "k_tenant": self.db.tenant,
             "terms": d.text_terms(terms),
             "p_terms": len(terms),
             "p_limit": limit if question.filter is None else max(limit, PAGE),
             "p_offset": 0,
         }
+        binds |= scope_binds(self.db.tenant, question.path, question.below)
         binds |= d.item_scope(self.db.tenant, question.path, question.below, question.fields)
         statement = search_items(d, below=question.below)
         while True:

@@ -33,6 +33,8 @@ class Settings:
     index: Index
     metric: str
     index_text: bool
+    named: frozenset[str]
+    """JSON pointers of the only fields that have words in the index; of all, if there are none."""
     lifetimes: tuple[tuple[tuple[str, ...], timedelta | None], ...]
     """Of namespaces and all below them, the longest first."""
     refresh_ttl: bool

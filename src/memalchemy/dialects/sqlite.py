@@ -14,6 +14,7 @@ from sqlalchemy import (
     Executable,
     FromClause,
     Insert,
+    Integer,
     LargeBinary,
     Select,
     String,
@@ -74,6 +75,8 @@ class SQLite(Dialect):
     name: ClassVar[str] = "sqlite"
     single_writer: ClassVar[bool] = True
     server_version: ClassVar[str] = "SELECT sqlite_version()"
+    compares_vectors: ClassVar[bool] = False
+    counts_vector_changes: ClassVar[bool] = True
     byte_literal: ClassVar[str] = "X'2D'"
 
     def upsert(
@@ -269,6 +272,10 @@ class SQLite(Dialect):
 
     def maintenance(self, what: str) -> Executable | None:
         return text(_MAINTENANCE[what]) if what in _MAINTENANCE else None
+
+    def row_position(self, table: Table) -> ColumnElement[int] | None:
+        # Kept by VACUUM too, where a table has an index; and rows lie in this order.
+        return literal_column(f"{table.name}.rowid", Integer)
 
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         cause = original(error)

@@ -80,6 +80,25 @@ UNLIKE = {
         ("vector_in", "vector_out", "vector_parameter", "vector_storage", "vectors_may_be_bytes"),
         "vectors are the database's own: see test_binds",
     ),
+    **dict.fromkeys(
+        (
+            "compares_vectors",
+            "counts_vector_changes",
+            "row_position",
+            "vector_distance",
+            "query_vector",
+            "vector_index_distance",
+            "only_by_vector_index",
+            "vector_index_settings",
+            "current_vector_settings",
+            "build_vector_index",
+            "drop_vector_index",
+            "vector_indexes",
+            "vector_index_progress",
+            "vector_index_commands",
+        ),
+        "comparing vectors is the database's own",
+    ),
 }
 """What of Oracle's cannot be run here, and why. `test_strict` holds that nothing is forgotten."""
 

@@ -18,6 +18,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Executable,
+    Float,
     FromClause,
     Insert,
     Select,
@@ -36,9 +37,9 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL
 
 from memalchemy.codec.items import FieldWords
-from memalchemy.dialects.base import Dialect, Failure, original, quoted
+from memalchemy.dialects.base import Dialect, Failure, original, quoted, vector_index_name
 from memalchemy.errors import CapabilityMissing, TooLarge
-from memalchemy.schema import Base, DeltaRow, StoreItemRow
+from memalchemy.schema import Base, DeltaRow, StoreItemRow, Vector
 
 MAX_TEXT_BIND = 4000
 """Bytes: a longer text is bound as a LONG, which only an INSERT or UPDATE of a column takes."""
@@ -91,6 +92,9 @@ _BY_CODE = {
     "DPY-6003": Failure.UNREACHABLE,
     "DPY-6005": Failure.UNREACHABLE,
 }
+
+
+_METRICS = {"cosine": "COSINE", "dot": "DOT", "l2": "EUCLIDEAN"}
 
 
 class Oracle(Dialect):
@@ -235,6 +239,31 @@ class Oracle(Dialect):
                 break
             phrases.append(quoted)
         return json.dumps(phrases, ensure_ascii=False)
+
+    def vector_distance(
+        self, vector: ColumnElement[Any], name: str, metric: str
+    ) -> ColumnElement[float]:
+        # Oracle's DOT is the negative product.
+        distance: ColumnElement[float] = func.vector_distance(
+            vector, bindparam(name, type_=Vector()), literal_column(_METRICS[metric]), type_=Float
+        )
+        return distance
+
+    def query_vector(self, vector: Sequence[float]) -> Any:
+        return vector
+
+    def vector_index_commands(
+        self, metric: str, dimensions: int, schema: str | None, *, drop: bool = False
+    ) -> list[str]:
+        # On disk, in need of no memory set aside. All vectors of the table have to be of one size.
+        prefix = f"{quoted(schema)}." if schema else ""
+        name = f"{prefix}{vector_index_name(metric, dimensions)}"
+        if drop:
+            return [f"DROP INDEX {name};"]
+        return [
+            f"CREATE VECTOR INDEX {name} ON {prefix}embeddings (vector) ORGANIZATION NEIGHBOR "
+            f"PARTITIONS DISTANCE {_METRICS[metric]} WITH TARGET ACCURACY 95;"
+        ]
 
     def byte_length(self, value: ColumnElement[Any]) -> ColumnElement[int]:
         # Of a BLOB in bytes; of a CLOB in characters: it has no length in bytes.

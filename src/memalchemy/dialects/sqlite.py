@@ -15,6 +15,7 @@ from sqlalchemy import (
     Executable,
     FromClause,
     Insert,
+    Integer,
     LargeBinary,
     Select,
     String,
@@ -80,6 +81,7 @@ class SQLite(Dialect):
     single_writer: ClassVar[bool] = True
     counts_vector_changes: ClassVar[bool] = True
     server_version: ClassVar[str] = "SELECT sqlite_version()"
+    compares_vectors: ClassVar[bool] = False
     byte_literal: ClassVar[str] = "X'2D'"
 
     def upsert(
@@ -312,6 +314,10 @@ class SQLite(Dialect):
 
     def maintenance(self, what: str) -> Executable | None:
         return text(_MAINTENANCE[what]) if what in _MAINTENANCE else None
+
+    def row_position(self, table: Table) -> ColumnElement[int] | None:
+        # Kept by VACUUM too, where a table has an index; and rows lie in this order.
+        return literal_column(f"{table.name}.rowid", Integer)
 
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         cause = original(error)

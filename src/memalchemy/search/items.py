@@ -37,4 +37,4 @@ def search_items(d: Dialect, below: bool) -> Executable:
 def narrowed_items(d: Dialect, below: bool) -> Executable:
     """``namespace, key`` of items that may pass a filter, by the words of their fields."""
     within = d.items_within(below)
-    return select(within.c.namespace, within.c.key)
+    return select(within.c.namespace, within.c.key).limit(bindparam("p_limit"))

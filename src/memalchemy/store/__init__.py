@@ -18,6 +18,7 @@ from memalchemy.database import OFF_LOOP_BYTES, Database, HostConnection, off_lo
 from memalchemy.errors import Conflict
 from memalchemy.events import operation
 from memalchemy.keys import check_name
+from memalchemy.search.vectors import METRICS, Metric
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
 from memalchemy.store.batches import Batches
@@ -31,7 +32,7 @@ from memalchemy.store.embedding import (
     texts_of,
 )
 from memalchemy.store.searching import Searching
-from memalchemy.store.shelf import METRICS, Lifetimes, Namespace, Settings, lifetimes_of
+from memalchemy.store.shelf import Lifetimes, Namespace, Settings, lifetimes_of
 from memalchemy.store.writing import VectorRow
 
 
@@ -70,7 +71,7 @@ class Store(Batches, Searching):
         embedder: Embedder | None = None,
         model: str = "default",
         index: Index = None,
-        metric: str = "cosine",
+        metric: Metric = "cosine",
         index_text: bool = True,
         index_metadata: Iterable[str] = (),
         ttl: Lifetimes = None,

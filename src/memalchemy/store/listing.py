@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from memalchemy.keys import check_name, decode_namespace, encode_namespace
 from memalchemy.search.scope import HOUSE, scope_binds
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
-from memalchemy.store.shelf import Namespace, Shelf
+from memalchemy.store.shelf import Namespace, Shelf, taken
 
 PAGE = 500
 
@@ -80,14 +80,9 @@ class Listing(Shelf):
         path, wanted = encode_namespace(namespace), Filter.parse(filter)
         if order not in queries.ORDERS:
             raise ValueError(f"order is one of {', '.join(queries.ORDERS)}, not {order!r}")
-        found: list[StoreItem] = []
         with operation("store.list", **self._about(namespace)) as event:
             pages = self._pages(path, prefix, order, after, limit, wanted, connection, event)
-            async for item in pages:
-                if len(found) == limit:
-                    break
-                found.append(item)
-        return found
+            return await taken(pages, limit)
 
     async def count(
         self,
@@ -181,7 +176,7 @@ class Listing(Shelf):
         wanted: Filter | None,
         connection: HostConnection | None,
         event: Event,
-    ) -> AsyncIterator[StoreItem]:
+    ) -> AsyncGenerator[StoreItem]:
         """Items in order, page by page, those that the filter lets through."""
         size = min(limit, PAGE) if wanted is None else PAGE
         while size:

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Executable,
+    Select,
     and_,
     bindparam,
     delete,
@@ -185,5 +186,5 @@ def _bind(name: str, column: Any) -> Any:
     return bindparam(f"p_{name}", type_=column.type)
 
 
-def _limited(query: Any) -> Any:
+def _limited(query: Select[Any]) -> Executable:
     return query.limit(bindparam("p_limit"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
@@ -24,13 +24,14 @@ from memalchemy.database import HostConnection
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import encode_id, encode_namespace
-from memalchemy.search.items import search_items
+from memalchemy.search.items import narrowed_items, search_items
 from memalchemy.search.scope import scope_binds
-from memalchemy.search.vectors import Ranking, Wanted, check_vector
+from memalchemy.search.vectors import Wanted, check_vector, nearest
+from memalchemy.statements import Program
 from memalchemy.store import queries
 from memalchemy.store.embedding import check_field, embed, no_embedder
 from memalchemy.store.listing import Listing
-from memalchemy.store.shelf import Namespace
+from memalchemy.store.shelf import Namespace, taken
 
 MODES = ("text", "vector", "hybrid")
 
@@ -124,7 +125,7 @@ class Searching(Listing):
                 pages = self._pages(
                     path, prefix, "newest", None, limit + offset, wanted, connection, event
                 )
-                items = [item async for item in _first(pages, limit + offset)]
+                items = await taken(pages, limit + offset)
             return _hits([_hit(item, None) for item in items[offset:]], [_LISTED], explain)
         vector = await self._vector(query, embedding) if mode != "text" else None
         with operation("store.search", **self._about(namespace)) as event:
@@ -210,20 +211,20 @@ class Searching(Listing):
         if mode == "hybrid":
             most = max(limit, FUSED)
             both = [
-                [one async for one in _first(self._by_words(question, most, plans), most)],
-                [one async for one in _first(self._by_meaning(question, most, plans), most)],
+                await taken(self._by_words(question, most, plans), most),
+                await taken(self._by_meaning(question, most, plans), most),
             ]
             found = _fused(both)
             plans.append(SearchPlan("hybrid", "both rankings, fused by reciprocal rank"))
         else:
             leg = self._by_words if mode == "text" else self._by_meaning
-            found = [one async for one in _first(leg(question, limit, plans), limit)]
+            found = await taken(leg(question, limit, plans), limit)
         least = -math.inf if question.threshold is None else question.threshold
         return [one for one in found if one.score >= least][:limit]
 
     async def _by_words(
         self, question: Question, limit: int, plans: list[SearchPlan]
-    ) -> AsyncIterator[Ranked]:
+    ) -> AsyncGenerator[Ranked]:
         terms = text.query_terms(question.query or "")
         plans.append(
             SearchPlan("text", "an index of words, and of the namespace", {"terms": len(terms)})
@@ -253,7 +254,7 @@ class Searching(Listing):
 
     async def _by_meaning(
         self, question: Question, limit: int, plans: list[SearchPlan]
-    ) -> AsyncIterator[Ranked]:
+    ) -> AsyncGenerator[Ranked]:
         if question.vector is None or not limit:
             return
         wanted = Wanted(
@@ -263,16 +264,40 @@ class Searching(Listing):
             model=question.model,
             vector=question.vector,
             metric=self._settings.metric,
-            fields=question.fields,
+            among=self._candidates(question),
         )
-        ranking = Ranking(self.db, wanted, datetime.now(UTC), question.connection, question.event)
+        ranking = nearest(
+            self.db,
+            wanted,
+            datetime.now(UTC),
+            connection=question.connection,
+            event=question.event,
+            stale=True,
+        )
         size = limit if question.filter is None else max(limit, PAGE)
+        plans.append(ranking.plan)
         while near := await ranking.page(size):
-            if ranking.plan not in plans:
-                plans.append(ranking.plan)
+            plans[-1] = ranking.plan
             by_place = {(one.namespace, one.key): one for one in near}
             for place, item in (await self._items(list(by_place), question)).items():
                 yield Ranked(item, by_place[place].score, by_place[place].distance)
+
+    def _candidates(
+        self, question: Question
+    ) -> Callable[[int], Program[Sequence[Place] | None]] | None:
+        """The items that may pass the filter, if an index knows; ``None`` for too many."""
+        d, tenant = self.db.dialect, self.db.tenant
+        if not question.fields or not d.indexes_fields:
+            return None
+        scope = scope_binds(tenant, question.path, question.below)
+        scope |= d.item_scope(tenant, question.path, question.below, question.fields)
+
+        def program(most: int) -> Program[Sequence[Place] | None]:
+            statement = narrowed_items(d, below=question.below)
+            rows = yield statement, scope | {"p_limit": most + 1}
+            return None if len(rows) > most else [(row.namespace, row.key) for row in rows]
+
+        return program
 
     async def _items(self, places: list[Place], question: Question) -> dict[Place, StoreItem]:
         """The items at *places*, in their order, that are still there and pass the filter."""
@@ -306,15 +331,6 @@ def _fused(rankings: list[list[Ranked]]) -> list[Ranked]:
             items.setdefault(place, one.item)
     order = sorted(sums, key=lambda place: (-sums[place], place))
     return [Ranked(items[place], min(1.0, sums[place] / best)) for place in order]
-
-
-async def _first(found: AsyncIterator[Any], limit: int) -> AsyncIterator[Any]:
-    if limit:
-        async for one in found:
-            yield one
-            limit -= 1
-            if not limit:
-                return
 
 
 def _hit(item: StoreItem, score: float | None) -> SearchHit:

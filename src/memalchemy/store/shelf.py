@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ from memalchemy.database import Database, HostConnection
 from memalchemy.events import Event
 from memalchemy.keys import check_name, encode_namespace
 from memalchemy.search.scope import ITEM_KEY
+from memalchemy.search.vectors import Metric
 from memalchemy.statements import Program
 from memalchemy.store.embedding import Embedder, Index
 
@@ -20,8 +22,6 @@ T = TypeVar("T")
 
 Namespace = Iterable[str]
 Lifetimes = Seconds | Mapping[tuple[str, ...], Seconds] | None
-
-METRICS = ("cosine", "dot", "l2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Settings:
     embedder: Embedder | None
     model: str
     index: Index
-    metric: str
+    metric: Metric
     index_text: bool
     named: frozenset[str]
     """JSON pointers of the only fields that have words in the index; of all, if there are none."""
@@ -122,3 +122,15 @@ class Shelf:
         single: bool = False,
     ) -> T:
         return await self.db.write(program, connection=connection, event=event, single=single)
+
+
+async def taken(found: AsyncGenerator[T], limit: int) -> list[T]:
+    """The first of *found*, at most *limit*; nothing beyond them is asked for."""
+    some: list[T] = []
+    async with aclosing(found):
+        while len(some) < limit:
+            try:
+                some.append(await anext(found))
+            except StopAsyncIteration:
+                break
+    return some

@@ -7,7 +7,7 @@ from functools import partial
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy.database import Database
-from memalchemy.statements import Program
+from memalchemy.search.embeddings import has_native_vectors
 from memalchemy.transfer.rows import Values, float32, same_row, same_rows
 from memalchemy.transfer.sides import Sides, Verdict, meanwhile, not_as_written
 from memalchemy.transfer.statements import (
@@ -17,7 +17,6 @@ from memalchemy.transfer.statements import (
     read_item,
     remove_embeddings,
     remove_item,
-    vector_storage,
 )
 
 Found = tuple[list[Values], list[Values]]
@@ -36,7 +35,7 @@ class Items:
     async def prepare(self) -> None:
         """Ask both sides how they store vectors."""
         for db in (self.source, self.target):
-            self._native[db] = await db.read(partial(_has_native_vectors, db))
+            self._native[db] = await db.read(partial(has_native_vectors, db))
 
     async def find(self, db: Database, key: Values, on: AsyncConnection | None) -> Found:
         binds = {f"k_{name}": key[name] for name in ITEM_KEY}
@@ -97,10 +96,3 @@ def _judge(ours: Found, theirs: Found) -> Verdict:
     same_life = item["created_at"] == there["created_at"]
     later = item["version"] > there["version"] and item["updated_at"] >= there["updated_at"]
     return Verdict.OUTDATED if same_life and later else Verdict.OTHER
-
-
-def _has_native_vectors(db: Database) -> Program[bool]:
-    if db.dialect.vector_storage() is None:
-        return True
-    rows = yield vector_storage(db.dialect), {"p_schema": db.schema}
-    return not rows or rows[0][0] != "bytea"

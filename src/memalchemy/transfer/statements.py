@@ -180,9 +180,3 @@ def remove_item(d: Dialect) -> Executable:
 def remove_embeddings(d: Dialect) -> Executable:
     """Delete the vectors of an item."""
     return delete(EMBEDDINGS).where(_of_item(EMBEDDINGS))
-
-
-@statement()
-def vector_storage(d: Dialect) -> Executable | None:
-    """How vectors are stored, where that depends on the installation."""
-    return d.vector_storage()

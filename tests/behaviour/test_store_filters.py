@@ -76,8 +76,8 @@ class Dice(Random):
                 return {operator: [self.plain() for _ in range(self.randrange(5))]}
             case 4:
                 return {self.choice(["$eq", "$ne"]): self.plain_operand()}
-        # Whether a boolean is greater than another has no answer.
-        limits = [one for one in SCALARS if not isinstance(one, bool)]
+        # Whether a boolean is greater than another, or anything than nothing, has no answer.
+        limits = [one for one in SCALARS if one is not None and not isinstance(one, bool)]
         operators = self.sample(["$gt", "$gte", "$lt", "$lte"], self.choice([1, 1, 2]))
         return {operator: self.choice(limits) for operator in operators}
 

@@ -591,7 +591,8 @@ def _vector(deltas: Any) -> ColumnElement[Any]:
 
 def _item_vector(items: Any) -> ColumnElement[Any]:
     """The expression that revision 0003's index is on."""
-    simple, nothing = literal_column("'simple'"), literal_column("''")
+    simple: ColumnElement[str] = literal_column("'simple'")
+    nothing: ColumnElement[str] = literal_column("''")
     mark: ColumnElement[str] = literal_column("chr(31)")
     scope = mark.op("||")(items.c.tenant).op("||")(mark).op("||")(items.c.namespace)
     words = func.to_tsvector(simple, func.coalesce(items.c.search_text, nothing))

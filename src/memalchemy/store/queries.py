@@ -173,6 +173,13 @@ def read_vector(d: Dialect) -> Executable:
     return select(EMBEDDINGS.c.vector).where(of_item(EMBEDDINGS), *same, alive)
 
 
+@statement(below=(False, True))
+def other_size(d: Dialect, below: bool) -> Executable:
+    """The dimensions of some vector of a model."""
+    model = EMBEDDINGS.c.model == _bind("model", EMBEDDINGS.c.model)
+    return select(EMBEDDINGS.c.dimensions).where(in_scope(EMBEDDINGS, below), model).limit(1)
+
+
 @statement()
 def sweep_items(d: Dialect) -> Executable:
     """Remove the tenant's items that have expired."""

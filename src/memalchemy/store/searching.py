@@ -55,7 +55,7 @@ class Question:
     path: str
     below: bool
     query: str | None
-    vector: Any | None
+    vector: Any
     model: str
     filter: Filter | None
     threshold: float | None
@@ -276,11 +276,29 @@ class Searching(Listing):
         )
         size = limit if question.filter is None else max(limit, PAGE)
         plans.append(ranking.plan)
-        while near := await ranking.page(size):
+        near = await ranking.page(size)
+        if not near:
+            await self._refuse_other_size(question)
+        while near:
             plans[-1] = ranking.plan
             by_place = {(one.namespace, one.key): one for one in near}
             for place, item in (await self._items(list(by_place), question)).items():
                 yield Ranked(item, by_place[place].score, by_place[place].distance)
+            near = await ranking.page(size)
+
+    async def _refuse_other_size(self, question: Question) -> None:
+        """Nothing is near a vector of another size: say so, rather than to find nothing."""
+        binds = scope_binds(self.db.tenant, question.path, question.below)
+        statement = queries.other_size(self.db.dialect, below=question.below)
+        rows = await self._rows(
+            statement, binds | {"p_model": question.model}, question.connection, stale=True
+        )
+        size = len(question.vector)
+        if rows and rows[0].dimensions != size:
+            raise ValueError(
+                f"the vector to look for has {size:,} dimensions; there is none of that size under "
+                f"the model {question.model!r} here, but one of {rows[0].dimensions:,}"
+            )
 
     def _candidates(
         self, question: Question

@@ -1960,6 +1960,166 @@ AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
 ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
 
+-- search.embeddings.count_vectors(below=False)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  FETCH FIRST :p_limit ROWS ONLY) some_vectors
+
+-- search.embeddings.count_vectors(below=True)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_house
+    AND embeddings.namespace < :k_house_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  FETCH FIRST :p_limit ROWS ONLY) some_vectors
+
+-- search.embeddings.rank_all(metric=cosine, below=False, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, COSINE) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, COSINE), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=cosine, below=True, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, COSINE) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_house
+    AND embeddings.namespace < :k_house_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, COSINE), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=dot, below=False, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, DOT) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, DOT), embeddings.namespace, embeddings.key,
+    embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=dot, below=True, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, DOT) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_house
+    AND embeddings.namespace < :k_house_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, DOT), embeddings.namespace, embeddings.key,
+    embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=l2, below=False, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, EUCLIDEAN) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, EUCLIDEAN), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=l2, below=True, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, EUCLIDEAN) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_house
+    AND embeddings.namespace < :k_house_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, EUCLIDEAN), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
 -- search.items.narrowed_items(below=False)
 WITH within AS (
   SELECT store_items.namespace AS namespace, store_items.key AS key
@@ -1968,6 +2128,7 @@ WITH within AS (
   AND store_items.namespace = :scope_path)
 SELECT within.namespace, within.key
 FROM within
+FETCH FIRST :p_limit ROWS ONLY
 
 -- search.items.narrowed_items(below=True)
 WITH within AS (
@@ -1978,6 +2139,7 @@ WITH within AS (
   AND store_items.namespace < :scope_end)
 SELECT within.namespace, within.key
 FROM within
+FETCH FIRST :p_limit ROWS ONLY
 
 -- search.items.search_items(below=False)
 WITH hits AS (
@@ -2028,6 +2190,7 @@ FROM ranked
 JOIN store_items ON store_items.namespace = ranked.namespace
 AND store_items.key = ranked.key
 WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items.key
@@ -2084,6 +2247,10 @@ FROM ranked
 JOIN store_items ON store_items.namespace = ranked.namespace
 AND store_items.key = ranked.key
 WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items.key
@@ -2352,6 +2519,25 @@ SELECT paths.path
 FROM paths
 WHERE paths.path IS NOT NULL
 FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.other_size(below=False)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.model = :p_model
+FETCH FIRST 1 ROWS ONLY
+
+-- store.queries.other_size(below=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace >= :k_namespace
+AND embeddings.namespace < :k_beyond
+AND NOT (embeddings.namespace >= :k_house
+  AND embeddings.namespace < :k_house_end)
+AND embeddings.model = :p_model
+FETCH FIRST 1 ROWS ONLY
 
 -- store.queries.read_item()
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,

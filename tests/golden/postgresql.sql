@@ -3693,6 +3693,589 @@ AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
 ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
 
+-- search.embeddings.count_vectors(below=False)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.model = $3::VARCHAR
+  AND embeddings.dimensions = $4::INTEGER
+  LIMIT $5::INTEGER) AS some_vectors
+
+-- search.embeddings.count_vectors(below=True)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace >= $2::VARCHAR
+  AND embeddings.namespace < $3::VARCHAR
+  AND NOT (embeddings.namespace >= $4::VARCHAR
+    AND embeddings.namespace < $5::VARCHAR)
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  LIMIT $8::INTEGER) AS some_vectors
+
+-- search.embeddings.current_vector_settings()
+SELECT current_setting('hnsw.iterative_scan', true) AS p_scan, current_setting('hnsw.ef_search',
+    true) AS p_width, current_setting('enable_sort', true) AS p_sort,
+  current_setting('enable_seqscan', true) AS p_sequential, current_setting('enable_bitmapscan',
+    true) AS p_bitmap
+
+-- search.embeddings.live_items()
+SELECT store_items.namespace AS namespace, store_items.key AS key
+FROM (
+  SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+JOIN store_items ON store_items.tenant = $2::VARCHAR
+AND store_items.namespace = listed.namespace
+AND store_items.key = listed.key
+WHERE store_items.expires_at IS NULL
+OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE
+
+-- search.embeddings.only_by_vector_index()
+SELECT set_config('hnsw.iterative_scan', $1::VARCHAR, true), set_config('hnsw.ef_search',
+    $2::VARCHAR, true), set_config('enable_sort', $3::VARCHAR, true), set_config('enable_seqscan',
+    $4::VARCHAR, true), set_config('enable_bitmapscan', $5::VARCHAR, true)
+
+-- search.embeddings.rank_all(metric=cosine, below=False, among=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = $6::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $7::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=cosine, below=False, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $8::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=cosine, below=True, among=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = $9::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $10::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=cosine, below=True, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $11::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=dot, below=False, among=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = $6::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $7::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=dot, below=False, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $8::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=dot, below=True, among=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = $9::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $10::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=dot, below=True, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $11::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=l2, below=False, among=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = $6::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $7::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=l2, below=False, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $8::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=l2, below=True, among=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = $9::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $10::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=l2, below=True, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $11::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_by_index(metric=cosine, below=False, dimensions=384)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <=> (
+    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $6::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_by_index(metric=cosine, below=True, dimensions=384)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <=> (
+    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $9::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_by_index(metric=dot, below=False, dimensions=384)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <#> (
+    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $6::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_by_index(metric=dot, below=True, dimensions=384)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <#> (
+    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $9::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_by_index(metric=l2, below=False, dimensions=384)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <-> (
+    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $6::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_by_index(metric=l2, below=True, dimensions=384)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <-> (
+    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $9::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.read_vectors(below=False)
+SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.model = $3::VARCHAR
+AND embeddings.dimensions = $4::INTEGER
+AND (embeddings.key, embeddings.field, embeddings.part) > ($5::VARCHAR, $6::VARCHAR, $7::INTEGER)
+ORDER BY embeddings.key, embeddings.field, embeddings.part
+LIMIT $8::INTEGER
+
+-- search.embeddings.read_vectors(below=True)
+SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace >= $2::VARCHAR
+AND embeddings.namespace < $3::VARCHAR
+AND NOT (embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR)
+AND embeddings.model = $6::VARCHAR
+AND embeddings.dimensions = $7::INTEGER
+AND (embeddings.namespace, embeddings.key, embeddings.field, embeddings.part) > ($8::VARCHAR,
+    $9::VARCHAR, $10::VARCHAR, $11::INTEGER)
+ORDER BY embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+LIMIT $12::INTEGER
+
+-- search.embeddings.vector_indexes()
+WITH made AS (
+  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
+SELECT indexes.relname AS name, CASE
+WHEN pg_index.indisvalid
+AND pg_index.indisready
+AND pg_index.indislive THEN 1
+ELSE 0 END AS valid, CASE
+WHEN EXISTS (
+  SELECT 1
+  FROM pg_stat_progress_create_index AS running
+  WHERE running.index_relid = indexes.oid) THEN 1
+ELSE 0 END AS building, pg_relation_size(indexes.oid) AS bytes
+FROM made
+JOIN pg_index ON pg_index.indrelid = made.oid
+JOIN pg_class AS indexes ON indexes.oid = pg_index.indexrelid
+JOIN pg_am ON pg_am.oid = indexes.relam
+WHERE made.relname = 'embeddings'
+AND pg_am.amname = 'hnsw'
+ORDER BY indexes.relname
+
+-- search.embeddings.vector_storage()
+SELECT data_type
+FROM information_schema.columns
+WHERE table_name = 'embeddings'
+AND column_name = 'vector'
+AND table_schema = coalesce($1::VARCHAR, current_schema())
+
+-- search.indexes.build_vector_index(metric=cosine, dimensions=384)
+CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_cosine ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_cosine_ops)
+WHERE dimensions = 384
+
+-- search.indexes.build_vector_index(metric=dot, dimensions=384)
+CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_dot ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_ip_ops)
+WHERE dimensions = 384
+
+-- search.indexes.build_vector_index(metric=l2, dimensions=384)
+CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_l2 ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_l2_ops)
+WHERE dimensions = 384
+
+-- search.indexes.drop_vector_index(metric=cosine, dimensions=384)
+DROP INDEX CONCURRENTLY ix_embeddings_hnsw_384_cosine
+
+-- search.indexes.drop_vector_index(metric=dot, dimensions=384)
+DROP INDEX CONCURRENTLY ix_embeddings_hnsw_384_dot
+
+-- search.indexes.drop_vector_index(metric=l2, dimensions=384)
+DROP INDEX CONCURRENTLY ix_embeddings_hnsw_384_l2
+
+-- search.indexes.vector_index_progress()
+WITH made AS (
+  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
+SELECT running.blocks_done AS done, running.blocks_total AS total
+FROM made
+JOIN pg_stat_progress_create_index AS running ON running.relid = made.oid
+WHERE made.relname = 'embeddings'
+
 -- search.items.narrowed_items(below=False)
 WITH within AS (
   SELECT store_items.namespace AS namespace, store_items.key AS key
@@ -3702,6 +4285,7 @@ WITH within AS (
             ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
 SELECT within.namespace, within.key
 FROM within
+LIMIT $2
 
 -- search.items.narrowed_items(below=True)
 WITH within AS (
@@ -3712,6 +4296,7 @@ WITH within AS (
             ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
 SELECT within.namespace, within.key
 FROM within
+LIMIT $2
 
 -- search.items.search_items(below=False)
 WITH hits AS (
@@ -3760,11 +4345,12 @@ FROM ranked
 JOIN store_items ON store_items.namespace = ranked.namespace
 AND store_items.key = ranked.key
 WHERE store_items.tenant = $47::VARCHAR
+AND store_items.namespace = $48::VARCHAR
 AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > $48::TIMESTAMP WITH TIME ZONE)
+  OR store_items.expires_at > $49::TIMESTAMP WITH TIME ZONE)
 ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items.key
-LIMIT $49
-OFFSET $50::INTEGER
+LIMIT $50
+OFFSET $51::INTEGER
 
 -- search.items.search_items(below=True)
 WITH hits AS (
@@ -3813,11 +4399,15 @@ FROM ranked
 JOIN store_items ON store_items.namespace = ranked.namespace
 AND store_items.key = ranked.key
 WHERE store_items.tenant = $47::VARCHAR
+AND store_items.namespace >= $48::VARCHAR
+AND store_items.namespace < $49::VARCHAR
+AND NOT (store_items.namespace >= $50::VARCHAR
+  AND store_items.namespace < $51::VARCHAR)
 AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > $48::TIMESTAMP WITH TIME ZONE)
+  OR store_items.expires_at > $52::TIMESTAMP WITH TIME ZONE)
 ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items.key
-LIMIT $49
-OFFSET $50::INTEGER
+LIMIT $53
+OFFSET $54::INTEGER
 
 -- space.measuring.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
@@ -4132,6 +4722,25 @@ FROM paths
 WHERE paths.path IS NOT NULL
 LIMIT $7
 
+-- store.queries.other_size(below=False)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.model = $3::VARCHAR
+LIMIT $4::INTEGER
+
+-- store.queries.other_size(below=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace >= $2::VARCHAR
+AND embeddings.namespace < $3::VARCHAR
+AND NOT (embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR)
+AND embeddings.model = $6::VARCHAR
+LIMIT $7::INTEGER
+
 -- store.queries.read_item()
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
@@ -4413,7 +5022,7 @@ WHERE store_items.tenant != '~'
 -- transfer.statements.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
-    $8::BIGINT, CAST($9::VARCHAR AS VECTOR))
+    $8::BIGINT, CAST($9::REAL[] AS VECTOR))
 
 -- transfer.statements.insert_embedding(native=False)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
@@ -4613,13 +5222,6 @@ WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 AND store_items.version = $4::BIGINT
-
--- transfer.statements.vector_storage()
-SELECT data_type
-FROM information_schema.columns
-WHERE table_name = 'embeddings'
-AND column_name = 'vector'
-AND table_schema = coalesce($1::VARCHAR, current_schema())
 
 -- verify.queries.count_positions(scope=tenant)
 SELECT coalesce(sum(threads.next_seq - $1::BIGINT), $2::INTEGER) AS positions

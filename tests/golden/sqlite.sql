@@ -2098,6 +2098,108 @@ AND (store_items."key" >= ?
   OR store_items."key" >= ?
   AND store_items."key" < ?)
 
+-- search.embeddings.count_vectors(below=False)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = ?
+  AND embeddings.namespace = ?
+  AND embeddings.model = ?
+  AND embeddings.dimensions = ?
+  LIMIT ?
+  OFFSET ?) AS some_vectors
+
+-- search.embeddings.count_vectors(below=True)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = ?
+  AND embeddings.namespace >= ?
+  AND embeddings.namespace < ?
+  AND NOT (embeddings.namespace >= ?
+    AND embeddings.namespace < ?)
+  AND embeddings.model = ?
+  AND embeddings.dimensions = ?
+  LIMIT ?
+  OFFSET ?) AS some_vectors
+
+-- search.embeddings.live_items()
+SELECT store_items.namespace AS namespace, store_items."key" AS "key"
+FROM (
+  SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+  FROM json_each(?) AS each) AS listed
+JOIN store_items ON store_items.tenant = ?
+AND store_items.namespace = listed.namespace
+AND store_items."key" = listed."key"
+WHERE store_items.expires_at IS NULL
+OR store_items.expires_at > ?
+
+-- search.embeddings.read_changes()
+SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at,
+  embeddings.change
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND (embeddings.change, embeddings.rowid) > (?, ?)
+AND embeddings.change >= ?
+AND (embeddings.model || '') = ?
+AND embeddings.dimensions + 0 = ?
+ORDER BY embeddings.change, embeddings.rowid
+LIMIT ?
+OFFSET ?
+
+-- search.embeddings.read_positions(which=number)
+SELECT count(*) AS number
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND embeddings.rowid >= ?
+AND embeddings.rowid <= ?
+
+-- search.embeddings.read_positions(which=positions)
+SELECT embeddings.rowid AS row_at
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND embeddings.rowid >= ?
+AND embeddings.rowid <= ?
+
+-- search.embeddings.read_vectors(below=False)
+SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND embeddings.rowid > ?
+ORDER BY embeddings.rowid
+LIMIT ?
+OFFSET ?
+
+-- search.embeddings.read_vectors(below=True)
+SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace >= ?
+AND embeddings.namespace < ?
+AND NOT (embeddings.namespace >= ?
+  AND embeddings.namespace < ?)
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND (embeddings.namespace, embeddings.rowid) > (?, ?)
+ORDER BY embeddings.namespace, embeddings.rowid
+LIMIT ?
+OFFSET ?
+
 -- search.items.narrowed_items(below=False)
 WITH within AS (
   SELECT store_items.namespace AS namespace, store_items.key AS key
@@ -2107,6 +2209,8 @@ WITH within AS (
   WHERE store_items_search MATCH ?)
 SELECT within.namespace, within."key"
 FROM within
+LIMIT ?
+OFFSET ?
 
 -- search.items.narrowed_items(below=True)
 WITH within AS (
@@ -2117,6 +2221,8 @@ WITH within AS (
   WHERE store_items_search MATCH ?)
 SELECT within.namespace, within."key"
 FROM within
+LIMIT ?
+OFFSET ?
 
 -- search.items.search_items(below=False)
 WITH hits AS (
@@ -2166,6 +2272,7 @@ FROM ranked
 JOIN store_items ON store_items.namespace = ranked.namespace
 AND store_items."key" = ranked."key"
 WHERE store_items.tenant = ?
+AND store_items.namespace = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
@@ -2220,6 +2327,10 @@ FROM ranked
 JOIN store_items ON store_items.namespace = ranked.namespace
 AND store_items."key" = ranked."key"
 WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
@@ -2653,6 +2764,27 @@ WITH RECURSIVE paths(path) AS (
 SELECT paths.path
 FROM paths
 WHERE paths.path IS NOT NULL
+LIMIT ?
+OFFSET ?
+
+-- store.queries.other_size(below=False)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+LIMIT ?
+OFFSET ?
+
+-- store.queries.other_size(below=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace >= ?
+AND embeddings.namespace < ?
+AND NOT (embeddings.namespace >= ?
+  AND embeddings.namespace < ?)
+AND embeddings.model = ?
 LIMIT ?
 OFFSET ?
 

@@ -26,6 +26,7 @@ from memalchemy.database import T, U
 from memalchemy.database.running import Then
 from memalchemy.dialects import Dialect
 from memalchemy.events import Event
+from memalchemy.search.vectors import Metric
 from memalchemy.statements import Program
 from memalchemy.store.batches import Batch
 from memalchemy.store.embedding import Embedder, Index
@@ -193,11 +194,13 @@ class Database:
         connection: HostConnection | None = None,
         event: Event | None = None,
         stale: bool = False,
+        together: bool = False,
     ) -> T:
         """Run a reading *program*; repeated if the connection is lost.
 
         *stale* says that the answer may be a moment old, so that a replica may give it: no write
-        may rest on it.
+        may rest on it. *together* says that a server's settings for a transaction are changed, so
+        that its statements have to be in one.
         """
 
     @property
@@ -653,6 +656,9 @@ class Store:
             names fields, or is false.
         metric: how vectors compare: ``cosine``, ``dot`` or ``l2``.
         index_text: make the words of values and metadata findable with `search`.
+        index_metadata: the only fields of value and metadata that a filter shall find by an index:
+            top-level keys, or JSON pointers. Without it each scalar field is, up to 64 of an item;
+            with it writes are cheaper, and items with more fields are found by these as well.
         ttl: how long an item lives after a write, in seconds or as a timedelta; or a mapping of
             namespaces to that, which hold for all below them.
         refresh_ttl: reading an item lets it live for its ttl from then on.
@@ -673,8 +679,9 @@ class Store:
         embedder: Embedder | None = None,
         model: str = "default",
         index: Index = None,
-        metric: str = "cosine",
+        metric: Metric = "cosine",
         index_text: bool = True,
+        index_metadata: Iterable[str] = (),
         ttl: Lifetimes = None,
         refresh_ttl: bool = False,
     ) -> None: ...

@@ -2,6 +2,8 @@ BEGIN;
 
 -- Running downgrade 0003 -> 0002
 
+DROP TRIGGER embeddings_resize;
+
 DROP TRIGGER embeddings_delete;
 
 DROP TRIGGER store_items_delete;

@@ -218,7 +218,9 @@ INSERT INTO store_items_search(rowid, scope, search_text, field_terms) SELECT ro
 
 CREATE TRIGGER store_items_delete AFTER DELETE ON store_items BEGIN DELETE FROM embeddings WHERE tenant = old.tenant AND namespace = old.namespace AND key = old.key; END;
 
-CREATE TRIGGER embeddings_delete AFTER DELETE ON embeddings BEGIN INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES (old.tenant, '/~vectors/', substr(old.namespace, 1, 200), '{}', 1, 'none', abs(random() % 9007199254740992), CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, X'2D') ON CONFLICT (tenant, namespace, key) DO UPDATE SET version = version + 1, checksum = excluded.checksum; END;
+CREATE TRIGGER embeddings_delete AFTER DELETE ON embeddings BEGIN UPDATE store_items SET version = version + 1, lifetime = version + 1, checksum = abs(random() % 9007199254740992) WHERE tenant = old.tenant AND namespace = '/~vectors/' AND (key = replace(old.namespace, char(26), char(26) || '1') OR key BETWEEN '#' AND '$') AND value = CAST(old.namespace AS BLOB); END;
+
+CREATE TRIGGER embeddings_resize AFTER UPDATE OF dimensions ON embeddings WHEN old.dimensions <> new.dimensions BEGIN UPDATE store_items SET version = version + 1, lifetime = version + 1, checksum = abs(random() % 9007199254740992) WHERE tenant = old.tenant AND namespace = '/~vectors/' AND (key = replace(old.namespace, char(26), char(26) || '1') OR key BETWEEN '#' AND '$') AND value = CAST(old.namespace AS BLOB); END;
 
 UPDATE memalchemy_version SET version_num='0003' WHERE memalchemy_version.version_num = '0002';
 

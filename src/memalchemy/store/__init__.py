@@ -136,8 +136,9 @@ class Store(Batches, Searching):
         vectors = await self._vectors(value, index, embedding)
         d = self.db.dialect
         with operation("store.put", **self._about(namespace)) as event:
+            native = await self._has_native_vectors(vectors, connection, event)
             version = await self._write(
-                lambda: writing.put(d, row, vectors, expected_version),
+                lambda: writing.put(d, row, vectors, native, expected_version),
                 connection,
                 event,
                 single=d.single_statement_save and not vectors,

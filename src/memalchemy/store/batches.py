@@ -12,9 +12,10 @@ import orjson
 from memalchemy.codec import items as codec
 from memalchemy.contracts import Seconds
 from memalchemy.database import HostConnection, off_loop
-from memalchemy.events import operation
+from memalchemy.events import Event, operation
 from memalchemy.keys import encode_id
 from memalchemy.metadata import check_metadata
+from memalchemy.search.distances import look
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
 from memalchemy.store.embedding import Index, Text, embed, no_embedder, texts_of
@@ -55,10 +56,13 @@ class Batches(Shelf):
         last = {_key(row): (row, vectors[at]) for at, row in enumerate(rows)}
         d = self.db.dialect
 
-        def program() -> Program[dict[tuple[str, str], int]]:
-            return (yield from writing.put_all(d, list(last.values())))
-
         with operation("store.put", tenant=self.db.tenant) as event:
+            some = next((of for of in vectors if of), [])
+            native = await self._has_native_vectors(some, connection, event)
+
+            def program() -> Program[dict[tuple[str, str], int]]:
+                return (yield from writing.put_all(d, list(last.values()), native))
+
             event.details["items"] = len(last)
             event.payload_bytes = sum(len(row["p_value"]) for row, _ in last.values())
             versions = await self._write(program, connection, event) if last else {}
@@ -83,6 +87,14 @@ class Batches(Shelf):
                 for row in await self._rows(statement, binds, connection, event):
                     found[wanted[row.namespace, row.key]] = queries.value(row)
         return {name: found[name] for name in wanted.values() if name in found}
+
+    async def _has_native_vectors(
+        self, vectors: Sequence[VectorRow], connection: HostConnection | None, event: Event
+    ) -> bool:
+        """How vectors are written, if there are any: asked of the database once in a while."""
+        if not vectors or not self.db.dialect.compares_vectors:
+            return True
+        return (await look(self.db, connection, event, stale=False)).native
 
     def _prepared(
         self, given: list[tuple[Any, ...]], ttl: Seconds | None, now: datetime

@@ -23,6 +23,7 @@ from sqlalchemy import (
     update,
 )
 
+from memalchemy.codec.vectors import to_bytes
 from memalchemy.contracts import UNSET, Unset
 from memalchemy.dialects import Dialect
 from memalchemy.errors import UniqueViolation
@@ -45,6 +46,10 @@ _CHANGING = (
 _OF_A_VECTOR = ("dimensions", "change", "vector")
 EXPECTED = ("any", "none", "version")
 """What must be there before a put: anything, nothing alive, or an item at ``p_expected``."""
+
+
+Place = tuple[str, str]
+"""An item's encoded namespace and its key."""
 
 
 class VectorRow(NamedTuple):
@@ -148,15 +153,48 @@ def drop_other_vectors(d: Dialect) -> Executable | None:
     return delete(EMBEDDINGS).where(of_item(EMBEDDINGS), ~stays.exists())
 
 
-@statement()
-def put_vector(d: Dialect) -> Executable:
-    """Write a vector of an item."""
-    names = ("field", "model", "part", *_OF_A_VECTOR)
+@statement(native=(True, False))
+def put_vector(d: Dialect, native: bool) -> Executable | None:
+    """Write a vector of an item, into a column of the database's own type or of bytes."""
+    if not native and not d.vectors_may_be_bytes:
+        return None
+    names = ("field", "model", "part", "dimensions", "change")
     values = {name: bindparam(f"p_{name}", type_=EMBEDDINGS.c[name].type) for name in names}
+    values |= _key() | {"vector": d.vector_in("p_vector", native)}
     if not d.upserts:  # they were dropped before
-        return insert(EMBEDDINGS).values(_key() | values)
+        return insert(EMBEDDINGS).values(values)
     changed = {name: d.excluded(EMBEDDINGS, name) for name in _OF_A_VECTOR}
-    return d.upsert(EMBEDDINGS, _key() | values, (*ITEM_KEY, "field", "model", "part"), changed)
+    return d.upsert(EMBEDDINGS, values, (*ITEM_KEY, "field", "model", "part"), changed)
+
+
+@statement()
+def put_items(d: Dialect) -> Executable | None:
+    """Write items that are sent as arrays, whatever was there; their versions by their keys."""
+    if not d.groups_saves:
+        return None
+    types = {name: ITEMS.c[name].type for name in (*ITEM_KEY, *_CHANGING)}
+    rows = d.arrays("i", types)
+    born = {"version": literal_column("1"), "created_at": rows.c.updated_at}
+    names = {name: rows.c[name] for name in types} | born
+    new = {name: d.excluded(ITEMS, name) for name in _CHANGING}
+    live = live_item()
+    changed = new | {
+        "version": case((live, ITEMS.c.version + 1), else_=literal_column("1")),
+        "created_at": case((live, ITEMS.c.created_at), else_=new["updated_at"]),
+    }
+    source = select(*(column.label(name) for name, column in names.items()))
+    put = d.upsert(ITEMS, names, ITEM_KEY, changed, source=source)
+    return put.returning(ITEMS.c.namespace, ITEMS.c.key, ITEMS.c.version)
+
+
+@statement()
+def drop_vectors_of(d: Dialect) -> Executable:
+    """Remove the vectors of the items that ``p_keys`` lists, of one tenant."""
+    listed = d.listed("p_keys", ("namespace", "key"))
+    same = [EMBEDDINGS.c[name] == listed.c[name] for name in ("namespace", "key")]
+    tenant = EMBEDDINGS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    wanted: Select[Any] = select(literal_column("1")).select_from(listed).where(*same)
+    return delete(EMBEDDINGS).where(tenant, wanted.exists())
 
 
 @statement(expected=("any", "version"))
@@ -190,6 +228,7 @@ def put(
     d: Dialect,
     row: Mapping[str, Any],
     vectors: Sequence[VectorRow],
+    native: bool,
     expected: int | Unset | None,
 ) -> Program[int | None]:
     """Write an item with its vectors; its version, or ``None`` if it is not as expected.
@@ -204,7 +243,7 @@ def put(
     version = yield from _put_program(d, values, which)
     if version is None:
         return None
-    yield from replace_vectors(d, values, vectors)
+    yield from replace_vectors(d, values, vectors, native)
     return version
 
 
@@ -224,43 +263,98 @@ def _put_program(d: Dialect, values: Mapping[str, Any], which: str) -> Program[i
     return None
 
 
-def put_all(
-    d: Dialect, items: Sequence[tuple[Mapping[str, Any], Sequence[VectorRow]]]
-) -> Program[dict[tuple[str, str], int]]:
+Written = tuple[Mapping[str, Any], Sequence[VectorRow]]
+"""The binds of an item, and its vectors."""
+
+AT_ONCE = 1000
+
+
+def put_all(d: Dialect, items: Sequence[Written], native: bool) -> Program[dict[Place, int]]:
     """Write items, no two of one key; their versions by namespace and key."""
-    versions = {}
     # In one order in every process: two batches that want the same rows do not block each other.
-    for row, vectors in sorted(items, key=lambda one: (one[0]["k_namespace"], one[0]["k_key"])):
-        version = yield from _put_program(d, row, "any")
-        assert version is not None
-        versions[row["k_namespace"], row["k_key"]] = version
-        yield from replace_vectors(d, row, vectors)
+    ordered = sorted(items, key=lambda one: (one[0]["k_namespace"], one[0]["k_key"]))
+    versions: dict[Place, int] = {}
+    changes: dict[str, int] = {}
+    for start in range(0, len(ordered), AT_ONCE):
+        some = ordered[start : start + AT_ONCE]
+        if d.groups_saves:
+            versions |= yield from _put_arrays(d, [row for row, _ in some])
+        else:
+            for row, _ in some:
+                version = yield from _put_program(d, row, "any")
+                assert version is not None
+                versions[row["k_namespace"], row["k_key"]] = version
+        yield from _replace_all(d, some, native, changes)
     return versions
 
 
+def _put_arrays(d: Dialect, items: Sequence[Mapping[str, Any]]) -> Program[dict[Place, int]]:
+    binds: dict[str, Any] = {"p_now": items[0]["p_now"]}
+    for prefix, names in (("k", ITEM_KEY), ("p", _CHANGING)):
+        binds |= {f"i_{name}": [row[f"{prefix}_{name}"] for row in items] for name in names}
+    rows = yield put_items(d), binds
+    return {(row.namespace, row.key): int(row.version) for row in rows}
+
+
+def _replace_all(
+    d: Dialect, items: Sequence[Written], native: bool, changes: dict[str, int]
+) -> Program[None]:
+    """Give items their vectors. *changes* has the number of the change of each namespace so far."""
+    bare = [row for row, vectors in items if not vectors]
+    if bare:
+        keys = [[row["k_namespace"], encode_id(row["k_key"])] for row in bare]
+        listed = orjson.dumps(keys).decode()
+        yield drop_vectors_of(d), {"k_tenant": bare[0]["k_tenant"], "p_keys": listed}
+    written = []
+    for row, vectors in items:
+        if vectors:
+            change = yield from _make_room(d, row, vectors, changes)
+            written += [_vector_binds(d, row, one, change, native) for one in vectors]
+    if written:
+        yield put_vector(d, native=native), written
+
+
 def replace_vectors(
-    d: Dialect, item: Mapping[str, Any], vectors: Sequence[VectorRow]
+    d: Dialect, item: Mapping[str, Any], vectors: Sequence[VectorRow], native: bool
 ) -> Program[None]:
     """Give an item these vectors instead of those it had."""
-    key = {f"k_{name}": item[f"k_{name}"] for name in ITEM_KEY}
-    if vectors and d.upserts:
+    if not vectors:
+        yield drop_vectors(d), _key_of(item)
+        return
+    change = yield from _make_room(d, item, vectors, {})
+    for one in vectors:
+        yield put_vector(d, native=native), _vector_binds(d, item, one, change, native)
+
+
+def _make_room(
+    d: Dialect, item: Mapping[str, Any], vectors: Sequence[VectorRow], changes: dict[str, int]
+) -> Program[int]:
+    """Remove the vectors that an item had and will not have; the number of the change."""
+    if d.upserts:
         # What is written over does not go: caches are spared looking for what is gone.
         kept = [[encode_id(one.field), encode_id(one.model), str(one.part)] for one in vectors]
-        yield drop_other_vectors(d), key | {"p_kept": orjson.dumps(kept).decode()}
+        yield drop_other_vectors(d), _key_of(item) | {"p_kept": orjson.dumps(kept).decode()}
     else:
-        yield drop_vectors(d), key
-    change = 0
-    if d.counts_vector_changes and vectors:
-        place = item["k_tenant"], item["k_namespace"], item["p_updated_at"]
-        change = yield from count_change(d, *place, removes=False)
-    for one in vectors:
-        values = {f"p_{name}": value for name, value in one._asdict().items()}
-        yield (
-            put_vector(d),
-            key
-            | values
-            | {
-                "p_dimensions": len(one.vector),
-                "p_change": change,
-            },
-        )
+        yield drop_vectors(d), _key_of(item)
+    path = item["k_namespace"]
+    if path not in changes and d.counts_vector_changes:
+        place = item["k_tenant"], path, item["p_updated_at"]
+        changes[path] = yield from count_change(d, *place, removes=False)
+    return changes.get(path, 0)
+
+
+def _key_of(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"k_{name}": item[f"k_{name}"] for name in ITEM_KEY}
+
+
+def _vector_binds(
+    d: Dialect, item: Mapping[str, Any], one: VectorRow, change: int, native: bool
+) -> dict[str, Any]:
+    return _key_of(item) | {
+        "p_field": one.field,
+        "p_model": one.model,
+        "p_part": one.part,
+        "p_dimensions": len(one.vector),
+        "p_change": change,
+        "p_vector": d.vector_parameter(to_bytes(one.vector), native),
+    }

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import orjson
 from sqlalchemy import ColumnElement, Table, and_, bindparam, not_, or_
 
+from memalchemy.dialects import Dialect
+from memalchemy.keys import encode_id
 from memalchemy.schema import EmbeddingRow, StoreItemRow
 
 ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
@@ -54,6 +58,33 @@ def live_item(table: Any = ITEMS) -> ColumnElement[bool]:
     """Not expired; binds ``p_now``."""
     now = bindparam("p_now", type_=ITEMS.c.expires_at.type)
     return or_(table.c.expires_at.is_(None), table.c.expires_at > now)
+
+
+Place = tuple[str, str]
+"""An item's encoded namespace and its key."""
+
+LISTED = 500
+"""How many items one statement names, at most."""
+
+
+def key_lists(d: Dialect, places: Iterable[Place]) -> Iterator[str]:
+    """*places* as values for `Dialect.listed`, as many as it takes."""
+    some: list[bytes] = []
+    length = 0
+    for path, key in places:
+        spelt = orjson.dumps([path, encode_id(key)])
+        too_long = d.list_bytes is not None and length + len(spelt) + 1 > d.list_bytes
+        if some and (len(some) == LISTED or too_long):
+            yield _array(some)
+            some, length = [], 0
+        some.append(spelt)
+        length += len(spelt) + 1
+    if some:
+        yield _array(some)
+
+
+def _array(spelt: list[bytes]) -> str:
+    return (b"[" + b",".join(spelt) + b"]").decode()
 
 
 def _path(name: str) -> Any:

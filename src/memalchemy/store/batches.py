@@ -7,15 +7,13 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-import orjson
-
 from memalchemy.codec import items as codec
 from memalchemy.contracts import Seconds
 from memalchemy.database import HostConnection, off_loop
 from memalchemy.events import Event, operation
-from memalchemy.keys import encode_id
 from memalchemy.metadata import check_metadata
 from memalchemy.search.distances import look
+from memalchemy.search.scope import Place, key_lists
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
 from memalchemy.store.embedding import Index, Text, embed, no_embedder, texts_of
@@ -26,8 +24,6 @@ Batch = Iterable[Sequence[Any]]
 """``(namespace, key, value)`` or ``(namespace, key, value, metadata)``."""
 
 Prepared = tuple[dict[str, Any], list[VectorRow]]
-
-READ_AT_ONCE = 500
 
 
 class Batches(Shelf):
@@ -72,18 +68,16 @@ class Batches(Shelf):
         self, keys: Iterable[tuple[Namespace, str]], *, connection: HostConnection | None = None
     ) -> dict[tuple[tuple[str, ...], str], Any]:
         """The values of those ``(namespace, key)`` that are there. Does not prolong life."""
-        wanted: dict[tuple[str, str], tuple[tuple[str, ...], str]] = {}
+        wanted: dict[Place, tuple[tuple[str, ...], str]] = {}
         for namespace, key in keys:
             parts = tuple(namespace)
             binds = self._item(parts, key)
             wanted[binds["k_namespace"], key] = (parts, key)
         found: dict[tuple[tuple[str, ...], str], Any] = {}
-        names = list(wanted)
+        statement = queries.read_items(self.db.dialect)
         with operation("store.get", tenant=self.db.tenant) as event:
-            for start in range(0, len(names), READ_AT_ONCE):
-                some = [[path, encode_id(key)] for path, key in names[start : start + READ_AT_ONCE]]
-                binds = {"k_tenant": self.db.tenant, "p_keys": orjson.dumps(some).decode()}
-                statement = queries.read_items(self.db.dialect)
+            for listed in key_lists(self.db.dialect, wanted):
+                binds = {"k_tenant": self.db.tenant, "p_keys": listed}
                 for row in await self._rows(statement, binds, connection, event):
                     found[wanted[row.namespace, row.key]] = queries.value(row)
         return {name: found[name] for name in wanted.values() if name in found}

@@ -29,7 +29,16 @@ from memalchemy.dialects import Dialect
 from memalchemy.errors import UniqueViolation
 from memalchemy.keys import encode_id
 from memalchemy.search.counting import count_change
-from memalchemy.search.scope import EMBEDDINGS, ITEM_KEY, ITEMS, in_scope, live_item, of_item
+from memalchemy.search.scope import (
+    EMBEDDINGS,
+    ITEM_KEY,
+    ITEMS,
+    Place,
+    in_scope,
+    key_lists,
+    live_item,
+    of_item,
+)
 from memalchemy.statements import Program, statement
 
 _CHANGING = (
@@ -46,10 +55,6 @@ _CHANGING = (
 _OF_A_VECTOR = ("dimensions", "change", "vector")
 EXPECTED = ("any", "none", "version")
 """What must be there before a put: anything, nothing alive, or an item at ``p_expected``."""
-
-
-Place = tuple[str, str]
-"""An item's encoded namespace and its key."""
 
 
 class VectorRow(NamedTuple):
@@ -301,9 +306,7 @@ def _replace_all(
 ) -> Program[None]:
     """Give items their vectors. *changes* has the number of the change of each namespace so far."""
     bare = [row for row, vectors in items if not vectors]
-    if bare:
-        keys = [[row["k_namespace"], encode_id(row["k_key"])] for row in bare]
-        listed = orjson.dumps(keys).decode()
+    for listed in key_lists(d, ((row["k_namespace"], row["k_key"]) for row in bare)):
         yield drop_vectors_of(d), {"k_tenant": bare[0]["k_tenant"], "p_keys": listed}
     written = []
     for row, vectors in items:

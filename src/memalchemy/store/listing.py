@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from memalchemy.codec.items import FieldWords
 from memalchemy.contracts import StoreItem, check_limit
 from memalchemy.database import HostConnection
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
-from memalchemy.keys import check_name, decode_namespace, encode_namespace
-from memalchemy.search.scope import HOUSE, scope_binds
+from memalchemy.keys import check_name, decode_namespace, encode_id, encode_namespace
+from memalchemy.search.items import narrowed_items
+from memalchemy.search.scope import HOUSE, Place, key_lists, scope_binds
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
 from memalchemy.store.shelf import Namespace, Shelf, taken
@@ -178,6 +180,11 @@ class Listing(Shelf):
         event: Event,
     ) -> AsyncGenerator[StoreItem]:
         """Items in order, page by page, those that the filter lets through."""
+        few = await self._few(path, below, wanted, connection, event)
+        if few is not None:
+            for item in _sorted(few, order, after):
+                yield item
+            return
         size = min(limit, PAGE) if wanted is None else PAGE
         while size:
             binds = scope_binds(self.db.tenant, path, below) | {"p_limit": size}
@@ -194,6 +201,83 @@ class Listing(Shelf):
                 after = item
             if len(rows) < size:
                 return
+
+    def _narrowed(
+        self, path: str, below: bool, wanted: Filter | None
+    ) -> Callable[[int], Program[Sequence[Place] | None]] | None:
+        """The items that may pass a filter, if an index knows: a program that gives them.
+
+        Or ``None``, if they are more than it is given.
+        """
+        d, fields = self.db.dialect, words_of(wanted)
+        if not fields or not d.indexes_fields:
+            return None
+        scope = scope_binds(self.db.tenant, path, below)
+        scope |= d.item_scope(self.db.tenant, path, below, fields)
+
+        def program(most: int) -> Program[Sequence[Place] | None]:
+            rows = yield narrowed_items(d, below=below), scope | {"p_limit": most + 1}
+            return None if len(rows) > most else [(row.namespace, row.key) for row in rows]
+
+        return program
+
+    async def _few(
+        self,
+        path: str,
+        below: bool,
+        wanted: Filter | None,
+        connection: HostConnection | None,
+        event: Event,
+    ) -> list[StoreItem] | None:
+        """All that pass a filter, in no order, if an index says that they are few."""
+        narrowed = self._narrowed(path, below, wanted)
+        if narrowed is None:
+            return None
+        places = await self.db.read(
+            lambda: narrowed(PAGE), connection=connection, event=event, stale=True
+        )
+        if places is None:
+            return None
+        return list((await self._items(places, wanted, connection, event)).values())
+
+    async def _items(
+        self,
+        places: Sequence[Place],
+        wanted: Filter | None,
+        connection: HostConnection | None,
+        event: Event,
+    ) -> dict[Place, StoreItem]:
+        """The items at *places*, in their order, that are there and pass the filter."""
+        found: dict[Place, StoreItem] = {}
+        statement = queries.read_items(self.db.dialect)
+        for listed in key_lists(self.db.dialect, places):
+            binds = {"k_tenant": self.db.tenant, "p_keys": listed}
+            for row in await self._rows(statement, binds, connection, event, stale=True):
+                item = queries.item(row)
+                if wanted is None or wanted.matches(item.value, item.metadata):
+                    found[row.namespace, row.key] = item
+        return {place: found[place] for place in places if place in found}
+
+
+def words_of(wanted: Filter | None) -> list[FieldWords]:
+    """The words of fields that an item which passes a filter may have."""
+    equalities = [] if wanted is None else wanted.equalities()
+    return [FieldWords.of(path, values) for path, values in equalities]
+
+
+def _sorted(items: list[StoreItem], order: str, after: StoreItem | None) -> list[StoreItem]:
+    """As the database orders them, and what comes after one of them."""
+
+    def place(item: StoreItem) -> tuple[Any, ...]:
+        spelt = encode_namespace(item.namespace), encode_id(item.key)
+        return (item.updated_at, *spelt) if order == "newest" else spelt
+
+    backwards = order == "newest"
+    ordered = sorted(items, key=place, reverse=backwards)
+    if after is None:
+        return ordered
+    mark = place(after)
+    return [one for one in ordered if (place(one) < mark if backwards else place(one) > mark)]
 
 
 def _mark(item: StoreItem) -> dict[str, Any]:

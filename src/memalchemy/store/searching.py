@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
 from memalchemy.codec import text
-from memalchemy.codec.items import FieldWords
 from memalchemy.contracts import (
     SearchHit,
     SearchHits,
@@ -22,13 +21,12 @@ from memalchemy.database import HostConnection
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import encode_namespace
-from memalchemy.search.items import narrowed_items, search_items
-from memalchemy.search.scope import Place, key_lists, scope_binds
+from memalchemy.search.items import search_items
+from memalchemy.search.scope import Place, scope_binds
 from memalchemy.search.vectors import Wanted, check_vector, nearest
-from memalchemy.statements import Program
 from memalchemy.store import queries
 from memalchemy.store.embedding import check_field, embed, no_embedder
-from memalchemy.store.listing import Listing
+from memalchemy.store.listing import Listing, words_of
 from memalchemy.store.shelf import Namespace, taken
 
 MODES = ("text", "vector", "hybrid")
@@ -56,12 +54,6 @@ class Question:
     threshold: float | None
     connection: HostConnection | None
     event: Event
-
-    @property
-    def fields(self) -> list[FieldWords]:
-        """The words of fields that an item which passes the filter may have."""
-        equalities = [] if self.filter is None else self.filter.equalities()
-        return [FieldWords.of(path, values) for path, values in equalities]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,14 +226,19 @@ class Searching(Listing):
             "p_offset": 0,
         }
         binds |= scope_binds(self.db.tenant, question.path, question.below)
-        binds |= d.item_scope(self.db.tenant, question.path, question.below, question.fields)
+        fields = words_of(question.filter)
+        binds |= d.item_scope(self.db.tenant, question.path, question.below, fields)
         statement = search_items(d, below=question.below)
         while True:
             rows = await self._rows(
                 statement, binds, question.connection, question.event, stale=True
             )
             scores = {(row.namespace, row.key): float(row.score) for row in rows}
-            for place, item in (await self._items(list(scores), question)).items():
+            for place, item in (
+                await self._items(
+                    list(scores), question.filter, question.connection, question.event
+                )
+            ).items():
                 yield Ranked(item, scores[place])
             if len(rows) < binds["p_limit"]:
                 return
@@ -259,7 +256,7 @@ class Searching(Listing):
             model=question.model,
             vector=question.vector,
             metric=self._settings.metric,
-            among=self._candidates(question),
+            among=self._narrowed(question.path, question.below, question.filter),
         )
         ranking = nearest(
             self.db,
@@ -277,7 +274,11 @@ class Searching(Listing):
         while near:
             plans[-1] = ranking.plan
             by_place = {(one.namespace, one.key): one for one in near}
-            for place, item in (await self._items(list(by_place), question)).items():
+            for place, item in (
+                await self._items(
+                    list(by_place), question.filter, question.connection, question.event
+                )
+            ).items():
                 yield Ranked(item, by_place[place].score, by_place[place].distance)
             near = await ranking.page(size)
 
@@ -294,38 +295,6 @@ class Searching(Listing):
                 f"the vector to look for has {size:,} dimensions; there is none of that size under "
                 f"the model {question.model!r} here, but one of {rows[0].dimensions:,}"
             )
-
-    def _candidates(
-        self, question: Question
-    ) -> Callable[[int], Program[Sequence[Place] | None]] | None:
-        """The items that may pass the filter, if an index knows; ``None`` for too many."""
-        d, tenant = self.db.dialect, self.db.tenant
-        if not question.fields or not d.indexes_fields:
-            return None
-        scope = scope_binds(tenant, question.path, question.below)
-        scope |= d.item_scope(tenant, question.path, question.below, question.fields)
-
-        def program(most: int) -> Program[Sequence[Place] | None]:
-            statement = narrowed_items(d, below=question.below)
-            rows = yield statement, scope | {"p_limit": most + 1}
-            return None if len(rows) > most else [(row.namespace, row.key) for row in rows]
-
-        return program
-
-    async def _items(self, places: list[Place], question: Question) -> dict[Place, StoreItem]:
-        """The items at *places*, in their order, that are still there and pass the filter."""
-        found: dict[Place, StoreItem] = {}
-        statement = queries.read_items(self.db.dialect)
-        for listed in key_lists(self.db.dialect, places):
-            binds = {"k_tenant": self.db.tenant, "p_keys": listed}
-            rows = await self._rows(
-                statement, binds, question.connection, question.event, stale=True
-            )
-            for row in rows:
-                item, wanted = queries.item(row), question.filter
-                if wanted is None or wanted.matches(item.value, item.metadata):
-                    found[row.namespace, row.key] = item
-        return {place: found[place] for place in places if place in found}
 
 
 _LISTED = SearchPlan("list", "nothing was asked for: the newest first")

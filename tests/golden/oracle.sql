@@ -1887,7 +1887,7 @@ AND (deltas.seq NOT IN (
     SELECT alive.seq
     FROM alive))
 
--- search.search_checkpoints()
+-- search.checkpoints.search_checkpoints()
 WITH hits AS (
   SELECT terms.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -1959,6 +1959,166 @@ AND deltas.thread_id = best.thread_id
 AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
 ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+
+-- search.embeddings.count_vectors(below=False)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  FETCH FIRST :p_limit ROWS ONLY) some_vectors
+
+-- search.embeddings.count_vectors(below=True)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_house
+    AND embeddings.namespace < :k_house_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  FETCH FIRST :p_limit ROWS ONLY) some_vectors
+
+-- search.embeddings.rank_all(metric=cosine, below=False, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, COSINE) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, COSINE), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=cosine, below=True, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, COSINE) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_house
+    AND embeddings.namespace < :k_house_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, COSINE), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=dot, below=False, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, DOT) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, DOT), embeddings.namespace, embeddings.key,
+    embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=dot, below=True, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, DOT) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_house
+    AND embeddings.namespace < :k_house_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, DOT), embeddings.namespace, embeddings.key,
+    embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=l2, below=False, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, EUCLIDEAN) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, EUCLIDEAN), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=l2, below=True, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, EUCLIDEAN) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_house
+    AND embeddings.namespace < :k_house_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, EUCLIDEAN), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
 
 -- space.measuring.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
@@ -2067,9 +2227,9 @@ VALUES (:p_tenant, :p_thread_id, :p_namespace, :p_next_seq, :p_version, :p_epoch
 
 -- transfer.statements.insert_row(table=store_items)
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
-    created_at, updated_at, expires_at, value)
+    created_at, updated_at, expires_at, lifetime, value)
 VALUES (:p_tenant, :p_namespace, :p_key, :p_meta, :p_version, :p_codec, :p_checksum,
-    :p_search_text, :p_created_at, :p_updated_at, :p_expires_at, :p_value)
+    :p_search_text, :p_created_at, :p_updated_at, :p_expires_at, :p_lifetime, :p_value)
 
 -- transfer.statements.list_heads(scope=tenant, after=True)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
@@ -2187,7 +2347,8 @@ ORDER BY embeddings.field, embeddings.model, embeddings.part
 -- transfer.statements.read_item()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
   store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.created_at, store_items.updated_at, store_items.expires_at, store_items.value
+  store_items.created_at, store_items.updated_at, store_items.expires_at, store_items.lifetime,
+  store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace

@@ -2463,23 +2463,21 @@ WITH r_rows AS (
     r_given.stored_at AS stored_at, r_given.payload AS payload, r_given.run_id AS run_id,
     CAST(r_given.meta AS JSONB) AS meta, r_given.stored_size AS stored_size,
     r_given.created_at AS created_at
-  FROM unnest($1::VARCHAR[], $2::VARCHAR[], $3::VARCHAR[], $4::VARCHAR[], $5::VARCHAR[],
-      $6::BIGINT[], $7::BIGINT[], $8::VARCHAR[], $9::VARCHAR[], $10::BIGINT[], $11::BIGINT[],
-      $12::INTEGER[], $13::BIGINT[], $14::BIGINT[], $15::VARCHAR[], $16::BIGINT[], $17::VARCHAR[],
-      $18::VARCHAR[], $19::SMALLINT[], $20::VARCHAR[], $21::TIMESTAMP WITH TIME ZONE[],
-      $22::TIMESTAMP WITH TIME ZONE[], $23::BYTEA[], $24::VARCHAR[], $25::VARCHAR[], $26::BIGINT[],
-      $27::TIMESTAMP WITH TIME ZONE[]) AS r_given(tenant, thread_id, namespace, checkpoint_id,
-      parent_id, back, base_checksum, kind, entry_key, parent_seq, base_seq, depth, since_bytes,
-      raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at, stored_at, payload,
-      run_id, meta, stored_size, created_at)),
+  FROM unnest($1::TEXT[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::BIGINT[], $7::BIGINT[],
+      $8::TEXT[], $9::TEXT[], $10::BIGINT[], $11::BIGINT[], $12::INTEGER[], $13::BIGINT[],
+      $14::BIGINT[], $15::TEXT[], $16::BIGINT[], $17::TEXT[], $18::TEXT[], $19::SMALLINT[],
+      $20::TEXT[], $21::TIMESTAMP WITH TIME ZONE[], $22::TIMESTAMP WITH TIME ZONE[], $23::BYTEA[],
+      $24::TEXT[], $25::TEXT[], $26::BIGINT[], $27::TIMESTAMP WITH TIME ZONE[]) AS r_given(tenant,
+      thread_id, namespace, checkpoint_id, parent_id, back, base_checksum, kind, entry_key, parent_seq,
+      base_seq, depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text,
+      occurred_at, stored_at, payload, run_id, meta, stored_size, created_at)),
 l_rows AS (
   SELECT l_given.tenant AS tenant, l_given.thread_id AS thread_id, l_given.namespace AS namespace,
     l_given.epoch AS epoch, l_given.saves AS saves, l_given.head_id AS head_id, l_given.now AS now,
     l_given.expires_at AS expires_at, CAST(l_given.meta AS JSONB) AS meta
-  FROM unnest($28::VARCHAR[], $29::VARCHAR[], $30::VARCHAR[], $31::BIGINT[], $32::BIGINT[],
-      $33::VARCHAR[], $34::TIMESTAMP WITH TIME ZONE[], $35::TIMESTAMP WITH TIME ZONE[],
-      $36::VARCHAR[]) AS l_given(tenant, thread_id, namespace, epoch, saves, head_id, now, expires_at,
-      meta)),
+  FROM unnest($28::TEXT[], $29::TEXT[], $30::TEXT[], $31::BIGINT[], $32::BIGINT[], $33::TEXT[],
+      $34::TIMESTAMP WITH TIME ZONE[], $35::TIMESTAMP WITH TIME ZONE[], $36::TEXT[]) AS l_given(tenant,
+      thread_id, namespace, epoch, saves, head_id, now, expires_at, meta)),
 sound AS (
   SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
     count((
@@ -2555,23 +2553,21 @@ WITH r_rows AS (
     r_given.stored_at AS stored_at, r_given.payload AS payload, r_given.run_id AS run_id,
     CAST(r_given.meta AS JSONB) AS meta, r_given.stored_size AS stored_size,
     r_given.created_at AS created_at
-  FROM unnest($1::VARCHAR[], $2::VARCHAR[], $3::VARCHAR[], $4::VARCHAR[], $5::VARCHAR[],
-      $6::BIGINT[], $7::BIGINT[], $8::VARCHAR[], $9::VARCHAR[], $10::BIGINT[], $11::BIGINT[],
-      $12::INTEGER[], $13::BIGINT[], $14::BIGINT[], $15::VARCHAR[], $16::BIGINT[], $17::VARCHAR[],
-      $18::VARCHAR[], $19::SMALLINT[], $20::VARCHAR[], $21::TIMESTAMP WITH TIME ZONE[],
-      $22::TIMESTAMP WITH TIME ZONE[], $23::BYTEA[], $24::VARCHAR[], $25::VARCHAR[], $26::BIGINT[],
-      $27::TIMESTAMP WITH TIME ZONE[]) AS r_given(tenant, thread_id, namespace, checkpoint_id,
-      parent_id, back, base_checksum, kind, entry_key, parent_seq, base_seq, depth, since_bytes,
-      raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at, stored_at, payload,
-      run_id, meta, stored_size, created_at)),
+  FROM unnest($1::TEXT[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::BIGINT[], $7::BIGINT[],
+      $8::TEXT[], $9::TEXT[], $10::BIGINT[], $11::BIGINT[], $12::INTEGER[], $13::BIGINT[],
+      $14::BIGINT[], $15::TEXT[], $16::BIGINT[], $17::TEXT[], $18::TEXT[], $19::SMALLINT[],
+      $20::TEXT[], $21::TIMESTAMP WITH TIME ZONE[], $22::TIMESTAMP WITH TIME ZONE[], $23::BYTEA[],
+      $24::TEXT[], $25::TEXT[], $26::BIGINT[], $27::TIMESTAMP WITH TIME ZONE[]) AS r_given(tenant,
+      thread_id, namespace, checkpoint_id, parent_id, back, base_checksum, kind, entry_key, parent_seq,
+      base_seq, depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text,
+      occurred_at, stored_at, payload, run_id, meta, stored_size, created_at)),
 l_rows AS (
   SELECT l_given.tenant AS tenant, l_given.thread_id AS thread_id, l_given.namespace AS namespace,
     l_given.epoch AS epoch, l_given.saves AS saves, l_given.head_id AS head_id, l_given.now AS now,
     l_given.expires_at AS expires_at, CAST(l_given.meta AS JSONB) AS meta
-  FROM unnest($28::VARCHAR[], $29::VARCHAR[], $30::VARCHAR[], $31::BIGINT[], $32::BIGINT[],
-      $33::VARCHAR[], $34::TIMESTAMP WITH TIME ZONE[], $35::TIMESTAMP WITH TIME ZONE[],
-      $36::VARCHAR[]) AS l_given(tenant, thread_id, namespace, epoch, saves, head_id, now, expires_at,
-      meta)),
+  FROM unnest($28::TEXT[], $29::TEXT[], $30::TEXT[], $31::BIGINT[], $32::BIGINT[], $33::TEXT[],
+      $34::TIMESTAMP WITH TIME ZONE[], $35::TIMESTAMP WITH TIME ZONE[], $36::TEXT[]) AS l_given(tenant,
+      thread_id, namespace, epoch, saves, head_id, now, expires_at, meta)),
 head AS (INSERT INTO threads (tenant, thread_id, namespace, epoch, head_id, expires_at, meta,
       next_seq, version, created_at, updated_at)
   SELECT l_rows.tenant AS tenant, l_rows.thread_id AS thread_id, l_rows.namespace AS namespace,
@@ -3625,7 +3621,7 @@ AND (deltas.seq NOT IN (
     SELECT alive.seq
     FROM alive))
 
--- search.search_checkpoints()
+-- search.checkpoints.search_checkpoints()
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -3696,6 +3692,592 @@ AND deltas.thread_id = best.thread_id
 AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
 ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+
+-- search.embeddings.count_vectors(below=False)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.model = $3::VARCHAR
+  AND embeddings.dimensions = $4::INTEGER
+  LIMIT $5::INTEGER) AS some_vectors
+
+-- search.embeddings.count_vectors(below=True)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace >= $2::VARCHAR
+  AND embeddings.namespace < $3::VARCHAR
+  AND NOT (embeddings.namespace >= $4::VARCHAR
+    AND embeddings.namespace < $5::VARCHAR)
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  LIMIT $8::INTEGER) AS some_vectors
+
+-- search.embeddings.current_vector_settings()
+SELECT current_setting('hnsw.iterative_scan', true) AS p_scan, current_setting('hnsw.ef_search',
+    true) AS p_width, current_setting('enable_sort', true) AS p_sort,
+  current_setting('enable_seqscan', true) AS p_sequential, current_setting('enable_bitmapscan',
+    true) AS p_bitmap
+
+-- search.embeddings.live_items()
+SELECT listed.namespace, listed.key
+FROM (
+  SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+WHERE EXISTS (
+  SELECT 1
+  FROM store_items
+  WHERE store_items.tenant = $2::VARCHAR
+  AND store_items.namespace = listed.namespace
+  AND store_items.key = listed.key
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE))
+
+-- search.embeddings.only_by_vector_index()
+SELECT set_config('hnsw.iterative_scan', $1::VARCHAR, true), set_config('hnsw.ef_search',
+    $2::VARCHAR, true), set_config('enable_sort', $3::VARCHAR, true), set_config('enable_seqscan',
+    $4::VARCHAR, true), set_config('enable_bitmapscan', $5::VARCHAR, true)
+
+-- search.embeddings.rank_all(metric=cosine, below=False, among=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = $6::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $7::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=cosine, below=False, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $8::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=cosine, below=True, among=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = $9::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $10::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=cosine, below=True, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $11::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=dot, below=False, among=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = $6::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $7::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=dot, below=False, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $8::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=dot, below=True, among=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = $9::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $10::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=dot, below=True, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $11::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=l2, below=False, among=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = $6::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $7::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=l2, below=False, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $8::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=l2, below=True, among=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = $9::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $10::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=l2, below=True, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $11::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_by_index(metric=cosine, below=False, dimensions=384)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <=> (
+    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $6::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_by_index(metric=cosine, below=True, dimensions=384)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <=> (
+    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $9::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_by_index(metric=dot, below=False, dimensions=384)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <#> (
+    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $6::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_by_index(metric=dot, below=True, dimensions=384)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <#> (
+    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $9::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_by_index(metric=l2, below=False, dimensions=384)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <-> (
+    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $6::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_by_index(metric=l2, below=True, dimensions=384)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <-> (
+    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $9::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.read_vectors(below=False)
+SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.model = $3::VARCHAR
+AND embeddings.dimensions = $4::INTEGER
+AND (embeddings.key, embeddings.field, embeddings.part) > ($5::VARCHAR, $6::VARCHAR, $7::INTEGER)
+ORDER BY embeddings.key, embeddings.field, embeddings.part
+LIMIT $8::INTEGER
+
+-- search.embeddings.read_vectors(below=True)
+SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace >= $2::VARCHAR
+AND embeddings.namespace < $3::VARCHAR
+AND NOT (embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR)
+AND embeddings.model = $6::VARCHAR
+AND embeddings.dimensions = $7::INTEGER
+AND (embeddings.namespace, embeddings.key, embeddings.field, embeddings.part) > ($8::VARCHAR,
+    $9::VARCHAR, $10::VARCHAR, $11::INTEGER)
+ORDER BY embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+LIMIT $12::INTEGER
+
+-- search.embeddings.vector_indexes()
+WITH made AS (
+  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
+SELECT indexes.relname AS name, CASE
+WHEN pg_index.indisvalid
+AND pg_index.indisready
+AND pg_index.indislive THEN 1
+ELSE 0 END AS valid, CASE
+WHEN EXISTS (
+  SELECT 1
+  FROM pg_stat_progress_create_index AS running
+  WHERE running.index_relid = indexes.oid) THEN 1
+ELSE 0 END AS building, pg_relation_size(indexes.oid) AS bytes
+FROM made
+JOIN pg_index ON pg_index.indrelid = made.oid
+JOIN pg_class AS indexes ON indexes.oid = pg_index.indexrelid
+JOIN pg_am ON pg_am.oid = indexes.relam
+WHERE made.relname = 'embeddings'
+AND pg_am.amname = 'hnsw'
+ORDER BY indexes.relname
+
+-- search.embeddings.vector_storage()
+SELECT data_type
+FROM information_schema.columns
+WHERE table_name = 'embeddings'
+AND column_name = 'vector'
+AND table_schema = coalesce($1::VARCHAR, current_schema())
+
+-- search.indexes.build_vector_index(metric=cosine, dimensions=384)
+CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_cosine ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_cosine_ops)
+WHERE dimensions = 384
+
+-- search.indexes.build_vector_index(metric=dot, dimensions=384)
+CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_dot ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_ip_ops)
+WHERE dimensions = 384
+
+-- search.indexes.build_vector_index(metric=l2, dimensions=384)
+CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_l2 ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_l2_ops)
+WHERE dimensions = 384
+
+-- search.indexes.drop_vector_index(metric=cosine, dimensions=384)
+DROP INDEX CONCURRENTLY ix_embeddings_hnsw_384_cosine
+
+-- search.indexes.drop_vector_index(metric=dot, dimensions=384)
+DROP INDEX CONCURRENTLY ix_embeddings_hnsw_384_dot
+
+-- search.indexes.drop_vector_index(metric=l2, dimensions=384)
+DROP INDEX CONCURRENTLY ix_embeddings_hnsw_384_l2
+
+-- search.indexes.vector_index_progress()
+WITH made AS (
+  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
+SELECT running.blocks_done AS done, running.blocks_total AS total
+FROM made
+JOIN pg_stat_progress_create_index AS running ON running.relid = made.oid
+WHERE made.relname = 'embeddings'
 
 -- space.measuring.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
@@ -3830,7 +4412,7 @@ WHERE store_items.tenant != '~'
 -- transfer.statements.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
-    $8::BIGINT, CAST($9::VARCHAR AS VECTOR))
+    $8::BIGINT, CAST($9::REAL[] AS VECTOR))
 
 -- transfer.statements.insert_embedding(native=False)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
@@ -3861,10 +4443,10 @@ VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, $6::BIGIN
 
 -- transfer.statements.insert_row(table=store_items)
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
-    created_at, updated_at, expires_at, value)
+    created_at, updated_at, expires_at, lifetime, value)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHAR, $7::BIGINT,
     $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE,
-    $11::TIMESTAMP WITH TIME ZONE, $12::BYTEA)
+    $11::TIMESTAMP WITH TIME ZONE, $12::BIGINT, $13::BYTEA)
 
 -- transfer.statements.list_heads(scope=tenant, after=True)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
@@ -3977,7 +4559,8 @@ ORDER BY embeddings.field, embeddings.model, embeddings.part
 -- transfer.statements.read_item()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
   store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.created_at, store_items.updated_at, store_items.expires_at, store_items.value
+  store_items.created_at, store_items.updated_at, store_items.expires_at, store_items.lifetime,
+  store_items.value
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
@@ -4029,13 +4612,6 @@ WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 AND store_items.version = $4::BIGINT
-
--- transfer.statements.vector_storage()
-SELECT data_type
-FROM information_schema.columns
-WHERE table_name = 'embeddings'
-AND column_name = 'vector'
-AND table_schema = coalesce($1::VARCHAR, current_schema())
 
 -- verify.queries.count_positions(scope=tenant)
 SELECT coalesce(sum(threads.next_seq - $1::BIGINT), $2::INTEGER) AS positions

@@ -1983,7 +1983,7 @@ AND (deltas.seq NOT IN (
     SELECT alive.seq
     FROM alive))
 
--- search.search_checkpoints()
+-- search.checkpoints.search_checkpoints()
 WITH hits AS (
   SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -2057,6 +2057,151 @@ AND deltas.thread_id = best.thread_id
 AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
 ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+
+-- search.counting.begin_counting()
+INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
+    updated_at, lifetime, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- search.counting.bump_vectors(removes=False)
+UPDATE store_items
+SET version=(store_items.version + ?), checksum=?, updated_at=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+RETURNING version
+
+-- search.counting.bump_vectors(removes=True)
+UPDATE store_items
+SET version=(store_items.version + ?), checksum=?, updated_at=?, lifetime=(store_items.version + ?)
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+RETURNING version
+
+-- search.counting.read_counter()
+SELECT store_items.value AS path, store_items.version, store_items.checksum AS nonce,
+  store_items.created_at AS born, store_items.lifetime AS removed
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
+-- search.counting.read_counters()
+SELECT store_items.value AS path, store_items.version, store_items.checksum AS nonce,
+  store_items.created_at AS born, store_items.lifetime AS removed
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items."key" >= ?
+  AND store_items."key" < ?
+  OR store_items."key" >= ?
+  AND store_items."key" < ?)
+
+-- search.embeddings.count_vectors(below=False)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = ?
+  AND embeddings.namespace = ?
+  AND embeddings.model = ?
+  AND embeddings.dimensions = ?
+  LIMIT ?
+  OFFSET ?) AS some_vectors
+
+-- search.embeddings.count_vectors(below=True)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = ?
+  AND embeddings.namespace >= ?
+  AND embeddings.namespace < ?
+  AND NOT (embeddings.namespace >= ?
+    AND embeddings.namespace < ?)
+  AND embeddings.model = ?
+  AND embeddings.dimensions = ?
+  LIMIT ?
+  OFFSET ?) AS some_vectors
+
+-- search.embeddings.live_items()
+SELECT listed.namespace, listed."key"
+FROM (
+  SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+  FROM json_each(?) AS each) AS listed
+WHERE EXISTS (
+  SELECT 1
+  FROM store_items
+  WHERE store_items.tenant = ?
+  AND store_items.namespace = listed.namespace
+  AND store_items."key" = listed."key"
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?))
+
+-- search.embeddings.read_changes()
+SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at,
+  embeddings.change
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND (embeddings.change, embeddings.rowid) > (?, ?)
+AND embeddings.change >= ?
+AND (embeddings.model || '') = ?
+AND embeddings.dimensions + 0 = ?
+ORDER BY embeddings.change, embeddings.rowid
+LIMIT ?
+OFFSET ?
+
+-- search.embeddings.read_positions(which=number)
+SELECT count(*) AS number
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND embeddings.rowid >= ?
+AND embeddings.rowid <= ?
+
+-- search.embeddings.read_positions(which=positions)
+SELECT embeddings.rowid AS row_at
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND embeddings.rowid >= ?
+AND embeddings.rowid <= ?
+
+-- search.embeddings.read_vectors(below=False)
+SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND embeddings.rowid > ?
+ORDER BY embeddings.rowid
+LIMIT ?
+OFFSET ?
+
+-- search.embeddings.read_vectors(below=True)
+SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace >= ?
+AND embeddings.namespace < ?
+AND NOT (embeddings.namespace >= ?
+  AND embeddings.namespace < ?)
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND (embeddings.namespace, embeddings.rowid) > (?, ?)
+ORDER BY embeddings.namespace, embeddings.rowid
+LIMIT ?
+OFFSET ?
 
 -- space.measuring.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
@@ -2198,7 +2343,8 @@ SELECT 'store_items' AS name, 'store_items' AS owner, 'table' AS kind,
         0) + coalesce(length(meta), 0) + coalesce(length(version), 0) + coalesce(length(codec),
         0) + coalesce(length(checksum), 0) + coalesce(length(search_text),
         0) + coalesce(length(created_at), 0) + coalesce(length(updated_at),
-        0) + coalesce(length(expires_at), 0) + coalesce(length(value), 0) + 16), 0) AS bytes
+        0) + coalesce(length(expires_at), 0) + coalesce(length(lifetime), 0) + coalesce(length(value),
+        0) + 16), 0) AS bytes
 FROM store_items
 UNION ALL
 SELECT 'pk_store_items' AS name, 'store_items' AS owner, 'index' AS kind,
@@ -2315,8 +2461,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- transfer.statements.insert_row(table=store_items)
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
-    created_at, updated_at, expires_at, value)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    created_at, updated_at, expires_at, lifetime, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- transfer.statements.list_heads(scope=tenant, after=True)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
@@ -2429,7 +2575,8 @@ ORDER BY embeddings.field, embeddings.model, embeddings.part
 -- transfer.statements.read_item()
 SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.meta,
   store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.created_at, store_items.updated_at, store_items.expires_at, store_items.value
+  store_items.created_at, store_items.updated_at, store_items.expires_at, store_items.lifetime,
+  store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?

@@ -149,19 +149,14 @@ def live_items(d: Dialect) -> Executable | None:
     if d.compares_vectors and not d.vectors_may_be_bytes:
         return None
     wanted = d.listed("p_items", ("namespace", "key"))
-    return (
-        select(type_coerce(ITEMS.c.namespace, NULLTYPE), type_coerce(ITEMS.c.key, NULLTYPE))
-        .select_from(wanted)
-        .join(
-            ITEMS,
-            and_(
-                ITEMS.c.tenant == _bound("k_tenant", ITEMS.c.tenant),
-                ITEMS.c.namespace == wanted.c.namespace,
-                ITEMS.c.key == wanted.c.key,
-            ),
-        )
-        .where(live_item())
+    # Joined, they would be looked for in all items, rather than each by its key.
+    there: Select[Any] = select(literal_column("1")).where(
+        ITEMS.c.tenant == _bound("k_tenant", ITEMS.c.tenant),
+        ITEMS.c.namespace == wanted.c.namespace,
+        ITEMS.c.key == wanted.c.key,
+        live_item(),
     )
+    return select(wanted.c.namespace, wanted.c.key).where(there.exists())
 
 
 def listed(items: Sequence[Item]) -> str:

@@ -87,12 +87,12 @@ class View:
         return self.rows - len(self.gone)
 
 
-def vectors_of(rows: Sequence[Any], dimensions: int, *, unit: bool) -> Floats:
+def vectors_of(stored: Sequence[bytes], dimensions: int, *, unit: bool) -> Floats:
     """The vectors of a page as a matrix."""
-    raw = b"".join([row.vector for row in rows])
-    if len(raw) != len(rows) * dimensions * 4:
+    raw = b"".join(stored)
+    if len(raw) != len(stored) * dimensions * 4:
         raise Corrupt(f"a stored vector does not have the {dimensions} dimensions its row says")
-    found = np.frombuffer(raw, dtype="<f4").reshape(len(rows), dimensions)
+    found = np.frombuffer(raw, dtype="<f4").reshape(len(stored), dimensions)
     if not unit:
         return found.astype(np.float32, copy=False)
     norms = np.sqrt(np.vecdot(found, found))
@@ -233,12 +233,13 @@ class Matrix:
         end = self._rows + len(rows)
         if end > len(self._matrix):
             self._grow(end + end // 8)
-        block = vectors_of(rows, self.scope.dimensions, unit=self.scope.unit)
+        paths, keys, fields, parts, stored, positions = zip(*(row[:6] for row in rows), strict=True)
         here = slice(self._rows, end)
-        self._matrix[here] = block
-        self._positions[here] = [row.row_at for row in rows]
-        self._spaces[here] = [self._space(row.namespace) for row in rows]
-        self._names.extend([(row.key, row.field, row.part) for row in rows])
+        self._matrix[here] = vectors_of(stored, self.scope.dimensions, unit=self.scope.unit)
+        self._positions[here] = positions
+        spaces = {path: self._space(path) for path in set(paths)}
+        self._spaces[here] = [spaces[path] for path in paths]
+        self._names.extend(zip(keys, fields, parts, strict=True))
         self._rows = end
         self.read += len(rows)
 

@@ -147,7 +147,7 @@ def score_pages(
             page = [r for r in rows if chosen is None or (r.namespace, r.key) in chosen]
             best.read += len(rows)
             if page:
-                vectors = vectors_of(page, wanted.dimensions, unit=scope.unit)
+                vectors = vectors_of([r.vector for r in page], wanted.dimensions, unit=scope.unit)
                 best.add(page, vectors, closeness(vectors, one, wanted.metric))
         if len(rows) < PAGE:
             return best.scored()

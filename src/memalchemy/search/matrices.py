@@ -33,7 +33,7 @@ from memalchemy.search.embeddings import (
     read_positions,
     read_vectors,
 )
-from memalchemy.search.nearness import Floats
+from memalchemy.search.nearness import Floats, Item
 from memalchemy.search.scope import scope_binds
 from memalchemy.statements import Program
 
@@ -112,6 +112,7 @@ class Matrix:
         self._counts: dict[str, Count] | None = None
         self._matrix: Floats
         self._positions: Positions
+        self._items: Positions  # hashes of (namespace, key)
         self._spaces: npt.NDArray[np.int32]
         self._gone: Positions
         self._rows = 0
@@ -186,7 +187,10 @@ class Matrix:
                 continue
             binds = self.scope.binds(path) | {"p_limit": PAGE, "p_change": seen + 1, "p_row_at": -1}
             while rows := (yield read_changes(d), binds):
-                self._retire([row.row_at for row in rows])
+                # Of an item that was written all rows were, so that its others are gone. A position
+                # may have been another item's before.
+                known = self._rows_of({(row.namespace, row.key) for row in rows})
+                self._lose(np.union1d(known, self._rows_at([row.row_at for row in rows])))
                 self._add(rows)
                 if len(rows) < PAGE:
                     break
@@ -220,12 +224,25 @@ class Matrix:
             found = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
             removed.append(np.setdiff1d(part, found, assume_unique=True))
         if removed:
-            self._retire(np.concatenate(removed))
+            self._lose(self._rows_at(np.concatenate(removed)))
 
-    def _retire(self, positions: Any) -> None:
-        found = np.flatnonzero(np.isin(self._positions[: self._rows], positions))
-        if len(found):
-            self._gone = np.union1d(self._gone, found)
+    def _rows_at(self, positions: Any) -> Positions:
+        return np.flatnonzero(np.isin(self._positions[: self._rows], positions))
+
+    def _rows_of(self, items: set[Item]) -> Positions:
+        perhaps = np.isin(self._items[: self._rows], [hash(item) for item in items])
+        return np.array(
+            [
+                row
+                for row in np.flatnonzero(perhaps).tolist()
+                if (self._paths[self._spaces[row]], self._names[row][0]) in items
+            ],
+            dtype=np.int64,
+        )
+
+    def _lose(self, rows: Positions) -> None:
+        if len(rows):
+            self._gone = np.union1d(self._gone, rows)
 
     def _add(self, rows: Sequence[Any]) -> None:
         if not rows:
@@ -237,6 +254,7 @@ class Matrix:
         here = slice(self._rows, end)
         self._matrix[here] = vectors_of(stored, self.scope.dimensions, unit=self.scope.unit)
         self._positions[here] = positions
+        self._items[here] = [hash(item) for item in zip(paths, keys, strict=True)]
         spaces = {path: self._space(path) for path in set(paths)}
         self._spaces[here] = [spaces[path] for path in paths]
         self._names.extend(zip(keys, fields, parts, strict=True))
@@ -251,7 +269,7 @@ class Matrix:
 
     def _grow(self, capacity: int) -> None:
         # Never in place: others compute on what was there.
-        for name in ("_matrix", "_positions", "_spaces"):
+        for name in ("_matrix", "_positions", "_items", "_spaces"):
             old = getattr(self, name)
             new = np.empty((capacity, *old.shape[1:]), dtype=old.dtype)
             new[: self._rows] = old[: self._rows]
@@ -261,6 +279,7 @@ class Matrix:
         self._rows = 0
         self._matrix = np.empty((capacity, self.scope.dimensions), dtype=np.float32)
         self._positions = np.empty(capacity, dtype=np.int64)
+        self._items = np.empty(capacity, dtype=np.int64)
         self._spaces = np.empty(capacity, dtype=np.int32)
         self._gone = np.empty(0, dtype=np.int64)
         self._names = []

@@ -13,13 +13,13 @@ import pytest
 from golden import dialect, text_of
 from memalchemy import Database, migrate
 from memalchemy.contracts import Progress
+from memalchemy.dialects import DIALECTS, postgresql
 from memalchemy.errors import (
     AuthenticationFailed,
     CapabilityMissing,
     Conflict,
     NotFound,
 )
-from memalchemy.dialects import DIALECTS, postgresql
 from memalchemy.search import distances, indexes
 from memalchemy.search.embeddings import rank_all, rank_by_index
 from memalchemy.search.indexes import build_index, drop_index, list_indexes

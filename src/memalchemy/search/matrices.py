@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import threading
 import weakref
 from collections import OrderedDict
@@ -46,8 +47,8 @@ ROUNDS = 4
 FEW = 64
 """Removed rows that are looked for one by one, by halving; more are compared as a whole."""
 
-Name = tuple[str, str, int]
-"""Key and field as they are stored, and part."""
+Part = tuple[str, str, str, int]
+"""Namespace, key and field as they are stored, and the number of the part."""
 Positions = npt.NDArray[np.int64]
 
 
@@ -74,13 +75,18 @@ class View:
     matrix: Floats
     rows: int
     gone: Positions
-    names: Sequence[Name]
+    keys: Sequence[str]
+    fields: Sequence[str]
+    parts: Sequence[int]
     spaces: npt.NDArray[np.int32]
     paths: Sequence[str]
 
     @property
     def vectors(self) -> Floats:
         return self.matrix[: self.rows]
+
+    def part(self, row: int) -> Part:
+        return self.paths[self.spaces[row]], self.keys[row], self.fields[row], self.parts[row]
 
     @property
     def living(self) -> int:
@@ -112,11 +118,15 @@ class Matrix:
         self._counts: dict[str, Count] | None = None
         self._matrix: Floats
         self._positions: Positions
-        self._items: Positions  # hashes of (namespace, key)
+        self._hashes: Positions
+        """Of the keys: to find the rows of an item without a dict of a hundred thousand."""
         self._spaces: npt.NDArray[np.int32]
         self._gone: Positions
         self._rows = 0
-        self._names: list[Name]
+        # A list of each, not of tuples: those the garbage collector would look at again and again.
+        self._keys: list[str]
+        self._fields: list[str]
+        self._parts: list[int]
         self._paths: list[str]
         self._space_of: dict[str, int]
         self._clear(0)
@@ -124,10 +134,19 @@ class Matrix:
     @property
     def bytes(self) -> int:
         """What it takes, about."""
-        return int(self._matrix.nbytes) + len(self._names) * BYTES_PER_NAME
+        return int(self._matrix.nbytes) + len(self._keys) * BYTES_PER_NAME
 
     def view(self) -> View:
-        return View(self._matrix, self._rows, self._gone, self._names, self._spaces, self._paths)
+        return View(
+            self._matrix,
+            self._rows,
+            self._gone,
+            self._keys,
+            self._fields,
+            self._parts,
+            self._spaces,
+            self._paths,
+        )
 
     def up_to_date(self, d: Dialect, most: int) -> Program[View | None]:
         """The vectors as they are; ``None`` if nobody counts their changes, or if they take more
@@ -230,12 +249,12 @@ class Matrix:
         return np.flatnonzero(np.isin(self._positions[: self._rows], positions))
 
     def _rows_of(self, items: set[Item]) -> Positions:
-        perhaps = np.isin(self._items[: self._rows], [hash(item) for item in items])
+        perhaps = np.isin(self._hashes[: self._rows], [hash(key) for _, key in items])
         return np.array(
             [
                 row
                 for row in np.flatnonzero(perhaps).tolist()
-                if (self._paths[self._spaces[row]], self._names[row][0]) in items
+                if (self._paths[self._spaces[row]], self._keys[row]) in items
             ],
             dtype=np.int64,
         )
@@ -250,14 +269,18 @@ class Matrix:
         end = self._rows + len(rows)
         if end > len(self._matrix):
             self._grow(end + end // 8)
-        paths, keys, fields, parts, stored, positions = zip(*(row[:6] for row in rows), strict=True)
+        paths, keys, fields, parts, stored, positions = zip(
+            *([row[:6] for row in rows] if len(rows[0]) > 6 else rows), strict=True
+        )
         here = slice(self._rows, end)
         self._matrix[here] = vectors_of(stored, self.scope.dimensions, unit=self.scope.unit)
         self._positions[here] = positions
-        self._items[here] = [hash(item) for item in zip(paths, keys, strict=True)]
+        self._hashes[here] = list(map(hash, keys))
         spaces = {path: self._space(path) for path in set(paths)}
-        self._spaces[here] = [spaces[path] for path in paths]
-        self._names.extend(zip(keys, fields, parts, strict=True))
+        self._spaces[here] = list(map(spaces.__getitem__, paths))
+        self._keys += keys
+        self._fields += map(sys.intern, fields)
+        self._parts += parts
         self._rows = end
         self.read += len(rows)
 
@@ -269,7 +292,7 @@ class Matrix:
 
     def _grow(self, capacity: int) -> None:
         # Never in place: others compute on what was there.
-        for name in ("_matrix", "_positions", "_items", "_spaces"):
+        for name in ("_matrix", "_positions", "_hashes", "_spaces"):
             old = getattr(self, name)
             new = np.empty((capacity, *old.shape[1:]), dtype=old.dtype)
             new[: self._rows] = old[: self._rows]
@@ -279,10 +302,10 @@ class Matrix:
         self._rows = 0
         self._matrix = np.empty((capacity, self.scope.dimensions), dtype=np.float32)
         self._positions = np.empty(capacity, dtype=np.int64)
-        self._items = np.empty(capacity, dtype=np.int64)
+        self._hashes = np.empty(capacity, dtype=np.int64)
         self._spaces = np.empty(capacity, dtype=np.int32)
         self._gone = np.empty(0, dtype=np.int64)
-        self._names = []
+        self._keys, self._fields, self._parts = [], [], []
         self._paths = []
         self._space_of = {}
 

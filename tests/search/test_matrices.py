@@ -112,6 +112,20 @@ async def test_an_item_that_is_written_with_fewer_parts_has_no_others(db: Databa
     assert (found.field, found.part) == ("/a", 0)
 
 
+async def test_an_item_of_more_parts_than_are_read_at_once_keeps_them_all(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrices, "PAGE", 50)
+    vectors: dict[Any, Any] = some(0, 20)
+    await put(db, vectors)
+    await search(db)
+    parts = [RANDOM.standard_normal(16) for _ in range(175)]
+    await put(db, {(HERE, "k3"): {("", n): part for n, part in enumerate(parts)}})
+    for n, part in enumerate(parts):
+        (found,) = await nearest(db, wanted(db, HERE, part), NOW).page(1)
+        assert (found.key, found.part) == ("k3", n)
+
+
 async def test_an_item_that_changes_its_size_leaves_its_old_one(db: Database) -> None:
     vectors = some(0, 20)
     await put(db, vectors)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -32,6 +32,8 @@ from memalchemy.statements import Numbers, Program, statement
 
 INDEXED_DIMENSIONS = Numbers(1, 4000, 384)
 """What a vector index of half precision can hold."""
+
+LIST_BYTES = 3900
 
 PART = ("namespace", "key", "field", "part")
 
@@ -162,6 +164,21 @@ def live_items(d: Dialect) -> Executable | None:
 def listed(items: Sequence[Item]) -> str:
     """The value to bind as a list of items, their keys as they are stored."""
     return orjson.dumps(items).decode()
+
+
+def lists_of(items: Sequence[Item]) -> Iterator[str]:
+    """The same as several values, each short enough to be bound in a query by any database."""
+    some: list[Item] = []
+    room = LIST_BYTES
+    for item in items:
+        size = len(orjson.dumps(item)) + 1
+        if some and size > room:
+            yield listed(some)
+            some, room = [], LIST_BYTES
+        some.append(item)
+        room -= size
+    if some:
+        yield listed(some)
 
 
 # --- The database compares ------------------------------------------------------------------------

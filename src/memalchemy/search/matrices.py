@@ -205,10 +205,11 @@ class Matrix:
             if count.version == seen:
                 continue
             binds = self.scope.binds(path) | {"p_limit": PAGE, "p_change": seen + 1, "p_row_at": -1}
+            before = self._rows
             while rows := (yield read_changes(d), binds):
-                # Of an item that was written all rows were, so that its others are gone. A position
-                # may have been another item's before.
-                known = self._rows_of({(row.namespace, row.key) for row in rows})
+                # Of an item that was written all rows were, so that those known before are gone. A
+                # position may have been another item's.
+                known = self._rows_of({(row.namespace, row.key) for row in rows}, before)
                 self._lose(np.union1d(known, self._rows_at([row.row_at for row in rows])))
                 self._add(rows)
                 if len(rows) < PAGE:
@@ -227,29 +228,37 @@ class Matrix:
         here[self._gone] = False
         known = np.sort(self._positions[: self._rows][here])
         number, all_of = read_positions(d, which="number"), read_positions(d, which="positions")
-        ranges = [known] if len(known) else []
+        # Each range with how many of its rows are missing, if that follows from what was counted.
+        ranges: list[tuple[Positions, int | None]] = [(known, None)] if len(known) else []
         removed: list[Positions] = []
         looked = 0
         while ranges:
-            part = ranges.pop()
-            binds = self.scope.binds(path) | {"p_low": int(part[0]), "p_high": int(part[-1])}
-            if len(part) > PAGE and looked < FEW:
-                looked += 1
-                ((there,),) = yield number, binds
-                if there != len(part):
-                    ranges += [part[: len(part) // 2], part[len(part) // 2 :]]
+            part, missing = ranges.pop()
+            if missing == 0:
                 continue
-            rows = yield all_of, binds
-            found = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
-            removed.append(np.setdiff1d(part, found, assume_unique=True))
+            binds = self.scope.binds(path) | {"p_low": int(part[0]), "p_high": int(part[-1])}
+            if len(part) <= PAGE or looked >= FEW:
+                rows = yield all_of, binds
+                found = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
+                removed.append(np.setdiff1d(part, found, assume_unique=True))
+                continue
+            if missing is None:
+                ((there,),) = yield number, binds
+                missing = len(part) - int(there)
+            left, right = part[: len(part) // 2], part[len(part) // 2 :]
+            if missing:
+                looked += 1
+                ((there,),) = yield number, binds | {"p_high": int(left[-1])}
+                here_missing = len(left) - int(there)
+                ranges += [(left, here_missing), (right, missing - here_missing)]
         if removed:
             self._lose(self._rows_at(np.concatenate(removed)))
 
     def _rows_at(self, positions: Any) -> Positions:
         return np.flatnonzero(np.isin(self._positions[: self._rows], positions))
 
-    def _rows_of(self, items: set[Item]) -> Positions:
-        perhaps = np.isin(self._hashes[: self._rows], [hash(key) for _, key in items])
+    def _rows_of(self, items: set[Item], end: int) -> Positions:
+        perhaps = np.isin(self._hashes[:end], [hash(key) for _, key in items])
         return np.array(
             [
                 row

@@ -183,11 +183,13 @@ class Database:
         connection: HostConnection | None = None,
         event: Event | None = None,
         stale: bool = False,
+        together: bool = False,
     ) -> T:
         """Run a reading *program*; repeated if the connection is lost.
 
         *stale* says that the answer may be a moment old, so that a replica may give it: no write
-        may rest on it.
+        may rest on it. *together* says that a server's settings for a transaction are changed, so
+        that its statements have to be in one.
         """
 
     @property

@@ -2642,6 +2642,18 @@ WHERE embeddings.tenant = :k_tenant
 AND embeddings.namespace = :k_namespace
 AND embeddings.key = :k_key
 
+-- store.writing.drop_vectors_of()
+DELETE FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND (EXISTS (
+    SELECT 1
+    FROM (
+      SELECT each_.namespace, each_.key
+      FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+            key VARCHAR2(4000) PATH '$[1]')) each_) listed
+    WHERE embeddings.namespace = listed.namespace
+    AND embeddings.key = listed.key))
+
 -- store.writing.new_item()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
     field_terms, created_at, updated_at, expires_at, lifetime, value)
@@ -2680,7 +2692,7 @@ AND store_items.version = :p_expected
 RETURNING store_items.version
 INTO :ret_0
 
--- store.writing.put_vector()
+-- store.writing.put_vector(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
 VALUES (:k_tenant, :k_namespace, :k_key, :p_field, :p_model, :p_part, :p_dimensions, :p_change,
     :p_vector)

@@ -3725,15 +3725,18 @@ SELECT current_setting('hnsw.iterative_scan', true) AS p_scan, current_setting('
     true) AS p_bitmap
 
 -- search.embeddings.live_items()
-SELECT store_items.namespace AS namespace, store_items.key AS key
+SELECT listed.namespace, listed.key
 FROM (
   SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
   FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
-JOIN store_items ON store_items.tenant = $2::VARCHAR
-AND store_items.namespace = listed.namespace
-AND store_items.key = listed.key
-WHERE store_items.expires_at IS NULL
-OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE
+WHERE EXISTS (
+  SELECT 1
+  FROM store_items
+  WHERE store_items.tenant = $2::VARCHAR
+  AND store_items.namespace = listed.namespace
+  AND store_items.key = listed.key
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE))
 
 -- search.embeddings.only_by_vector_index()
 SELECT set_config('hnsw.iterative_scan', $1::VARCHAR, true), set_config('hnsw.ef_search',
@@ -4822,6 +4825,17 @@ WHERE embeddings.tenant = $1::VARCHAR
 AND embeddings.namespace = $2::VARCHAR
 AND embeddings.key = $3::VARCHAR
 
+-- store.writing.drop_vectors_of()
+DELETE FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed
+    WHERE embeddings.namespace = listed.namespace
+    AND embeddings.key = listed.key))
+
 -- store.writing.prolong_item()
 UPDATE store_items
 SET expires_at=$1::TIMESTAMP WITH TIME ZONE
@@ -4975,10 +4989,48 @@ AND (store_items.expires_at IS NULL
 AND store_items.version = $15::BIGINT
 RETURNING store_items.version
 
--- store.writing.put_vector()
+-- store.writing.put_items()
+WITH i_rows AS (
+  SELECT i_given.tenant AS tenant, i_given.namespace AS namespace, i_given.key AS key,
+    CAST(i_given.meta AS JSONB) AS meta, i_given.codec AS codec, i_given.checksum AS checksum,
+    i_given.search_text AS search_text, i_given.field_terms AS field_terms,
+    i_given.updated_at AS updated_at, i_given.expires_at AS expires_at, i_given.lifetime AS lifetime,
+    i_given.value AS value
+  FROM unnest($1::TEXT[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::BIGINT[], $7::TEXT[],
+      $8::TEXT[], $9::TIMESTAMP WITH TIME ZONE[], $10::TIMESTAMP WITH TIME ZONE[], $11::BIGINT[],
+      $12::BYTEA[]) AS i_given(tenant, namespace, key, meta, codec, checksum, search_text, field_terms,
+      updated_at, expires_at, lifetime, value))
+INSERT INTO store_items (tenant, namespace, key, meta, codec, checksum, search_text, field_terms,
+    updated_at, expires_at, lifetime, value, version, created_at)
+SELECT i_rows.tenant AS tenant, i_rows.namespace AS namespace, i_rows.key AS key,
+  i_rows.meta AS meta, i_rows.codec AS codec, i_rows.checksum AS checksum,
+  i_rows.search_text AS search_text, i_rows.field_terms AS field_terms,
+  i_rows.updated_at AS updated_at, i_rows.expires_at AS expires_at, i_rows.lifetime AS lifetime,
+  i_rows.value AS value, 1 AS version, i_rows.updated_at AS created_at
+FROM i_rows
+ON CONFLICT (tenant, namespace, key)
+DO UPDATE SET meta = excluded.meta, version = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
+  search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+  lifetime = excluded.lifetime, value = excluded.value
+RETURNING store_items.namespace, store_items.key, store_items.version
+
+-- store.writing.put_vector(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
-    $8::BIGINT, $9)
+    $8::BIGINT, CAST($9::REAL[] AS VECTOR))
+ON CONFLICT (tenant, namespace, key, field, model, part)
+DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
+
+-- store.writing.put_vector(native=False)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
+    $8::BIGINT, $9::BYTEA)
 ON CONFLICT (tenant, namespace, key, field, model, part)
 DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
 

@@ -2126,15 +2126,18 @@ FROM (
   OFFSET ?) AS some_vectors
 
 -- search.embeddings.live_items()
-SELECT store_items.namespace AS namespace, store_items."key" AS "key"
+SELECT listed.namespace, listed."key"
 FROM (
   SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
   FROM json_each(?) AS each) AS listed
-JOIN store_items ON store_items.tenant = ?
-AND store_items.namespace = listed.namespace
-AND store_items."key" = listed."key"
-WHERE store_items.expires_at IS NULL
-OR store_items.expires_at > ?
+WHERE EXISTS (
+  SELECT 1
+  FROM store_items
+  WHERE store_items.tenant = ?
+  AND store_items.namespace = listed.namespace
+  AND store_items."key" = listed."key"
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?))
 
 -- search.embeddings.read_changes()
 SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
@@ -2869,6 +2872,17 @@ WHERE embeddings.tenant = ?
 AND embeddings.namespace = ?
 AND embeddings."key" = ?
 
+-- store.writing.drop_vectors_of()
+DELETE FROM embeddings
+WHERE embeddings.tenant = ?
+AND (EXISTS (
+    SELECT 1
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS listed
+    WHERE embeddings.namespace = listed.namespace
+    AND embeddings."key" = listed."key"))
+
 -- store.writing.prolong_item()
 UPDATE store_items
 SET expires_at=?
@@ -2928,7 +2942,7 @@ AND (store_items.expires_at IS NULL
 AND store_items.version = ?
 RETURNING version
 
--- store.writing.put_vector()
+-- store.writing.put_vector(native=True)
 INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change, vector)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, namespace, "key", field, model, part)

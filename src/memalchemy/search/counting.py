@@ -2,8 +2,9 @@
 
 Where the dialect `counts_vector_changes`, whoever writes or removes rows of embeddings calls
 `count_change` first, in the same transaction, and writes the version it returns as ``change`` of
-each row. Then: every row whose ``change`` is at most a version that was read is as it was when that
-version was read, unless rows were removed since, and the counter says that too.
+each row. A change of an item writes all of its rows of a model and size, not some of them. Then:
+every row whose ``change`` is at most a version that was read is as it was when that version was
+read, unless its item was written since, or rows were removed, and the counter says that too.
 
 A counter is an item of memalchemy's own, in a namespace that no user can name.
 """
@@ -61,9 +62,10 @@ def count_change(
 ) -> Program[int]:
     """Count a change of the vectors of an encoded namespace; the version for its rows.
 
-    *removes* may be false if no row goes but those of an item, model and dimension that the change
-    itself writes rows of: then searches are spared looking for what is gone. It may be counted
-    twice, once before it is known.
+    *removes* may be false if the only rows that go are of an item, model and size that the change
+    itself writes rows of, whether in place or anew: then searches are spared looking for what is
+    gone. A change may be counted twice, the second time when it turns out that rows went; the
+    higher version is as good for its rows as the lower.
     """
     binds = counter_binds(tenant, path) | {"p_now": now, "p_nonce": secrets.randbits(63)}
     bumped = yield bump_vectors(d, removes=removes), binds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -32,6 +32,8 @@ from memalchemy.statements import Numbers, Program, statement
 
 INDEXED_DIMENSIONS = Numbers(1, 4000, 384)
 """What a vector index of half precision can hold."""
+
+LIST_BYTES = 3900
 
 PART = ("namespace", "key", "field", "part")
 
@@ -149,24 +151,34 @@ def live_items(d: Dialect) -> Executable | None:
     if d.compares_vectors and not d.vectors_may_be_bytes:
         return None
     wanted = d.listed("p_items", ("namespace", "key"))
-    return (
-        select(type_coerce(ITEMS.c.namespace, NULLTYPE), type_coerce(ITEMS.c.key, NULLTYPE))
-        .select_from(wanted)
-        .join(
-            ITEMS,
-            and_(
-                ITEMS.c.tenant == _bound("k_tenant", ITEMS.c.tenant),
-                ITEMS.c.namespace == wanted.c.namespace,
-                ITEMS.c.key == wanted.c.key,
-            ),
-        )
-        .where(live_item())
+    # Joined, they would be looked for in all items, rather than each by its key.
+    there: Select[Any] = select(literal_column("1")).where(
+        ITEMS.c.tenant == _bound("k_tenant", ITEMS.c.tenant),
+        ITEMS.c.namespace == wanted.c.namespace,
+        ITEMS.c.key == wanted.c.key,
+        live_item(),
     )
+    return select(wanted.c.namespace, wanted.c.key).where(there.exists())
 
 
 def listed(items: Sequence[Item]) -> str:
     """The value to bind as a list of items, their keys as they are stored."""
     return orjson.dumps(items).decode()
+
+
+def lists_of(items: Sequence[Item]) -> Iterator[str]:
+    """The same as several values, each short enough to be bound in a query by any database."""
+    some: list[Item] = []
+    room = LIST_BYTES
+    for item in items:
+        size = len(orjson.dumps(item)) + 1
+        if some and size > room:
+            yield listed(some)
+            some, room = [], LIST_BYTES
+        some.append(item)
+        room -= size
+    if some:
+        yield listed(some)
 
 
 # --- The database compares ------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import threading
 import weakref
 from collections import OrderedDict
@@ -33,7 +34,7 @@ from memalchemy.search.embeddings import (
     read_positions,
     read_vectors,
 )
-from memalchemy.search.nearness import Floats
+from memalchemy.search.nearness import Floats, Item
 from memalchemy.search.scope import scope_binds
 from memalchemy.statements import Program
 
@@ -46,8 +47,8 @@ ROUNDS = 4
 FEW = 64
 """Removed rows that are looked for one by one, by halving; more are compared as a whole."""
 
-Name = tuple[str, str, int]
-"""Key and field as they are stored, and part."""
+Part = tuple[str, str, str, int]
+"""Namespace, key and field as they are stored, and the number of the part."""
 Positions = npt.NDArray[np.int64]
 
 
@@ -74,7 +75,9 @@ class View:
     matrix: Floats
     rows: int
     gone: Positions
-    names: Sequence[Name]
+    keys: Sequence[str]
+    fields: Sequence[str]
+    parts: Sequence[int]
     spaces: npt.NDArray[np.int32]
     paths: Sequence[str]
 
@@ -82,17 +85,20 @@ class View:
     def vectors(self) -> Floats:
         return self.matrix[: self.rows]
 
+    def part(self, row: int) -> Part:
+        return self.paths[self.spaces[row]], self.keys[row], self.fields[row], self.parts[row]
+
     @property
     def living(self) -> int:
         return self.rows - len(self.gone)
 
 
-def vectors_of(rows: Sequence[Any], dimensions: int, *, unit: bool) -> Floats:
+def vectors_of(stored: Sequence[bytes], dimensions: int, *, unit: bool) -> Floats:
     """The vectors of a page as a matrix."""
-    raw = b"".join([row.vector for row in rows])
-    if len(raw) != len(rows) * dimensions * 4:
+    raw = b"".join(stored)
+    if len(raw) != len(stored) * dimensions * 4:
         raise Corrupt(f"a stored vector does not have the {dimensions} dimensions its row says")
-    found = np.frombuffer(raw, dtype="<f4").reshape(len(rows), dimensions)
+    found = np.frombuffer(raw, dtype="<f4").reshape(len(stored), dimensions)
     if not unit:
         return found.astype(np.float32, copy=False)
     norms = np.sqrt(np.vecdot(found, found))
@@ -112,10 +118,15 @@ class Matrix:
         self._counts: dict[str, Count] | None = None
         self._matrix: Floats
         self._positions: Positions
+        self._hashes: Positions
+        """Of the keys: to find the rows of an item without a dict of a hundred thousand."""
         self._spaces: npt.NDArray[np.int32]
         self._gone: Positions
         self._rows = 0
-        self._names: list[Name]
+        # A list of each, not of tuples: those the garbage collector would look at again and again.
+        self._keys: list[str]
+        self._fields: list[str]
+        self._parts: list[int]
         self._paths: list[str]
         self._space_of: dict[str, int]
         self._clear(0)
@@ -123,10 +134,19 @@ class Matrix:
     @property
     def bytes(self) -> int:
         """What it takes, about."""
-        return int(self._matrix.nbytes) + len(self._names) * BYTES_PER_NAME
+        return int(self._matrix.nbytes) + len(self._keys) * BYTES_PER_NAME
 
     def view(self) -> View:
-        return View(self._matrix, self._rows, self._gone, self._names, self._spaces, self._paths)
+        return View(
+            self._matrix,
+            self._rows,
+            self._gone,
+            self._keys,
+            self._fields,
+            self._parts,
+            self._spaces,
+            self._paths,
+        )
 
     def up_to_date(self, d: Dialect, most: int) -> Program[View | None]:
         """The vectors as they are; ``None`` if nobody counts their changes, or if they take more
@@ -185,8 +205,12 @@ class Matrix:
             if count.version == seen:
                 continue
             binds = self.scope.binds(path) | {"p_limit": PAGE, "p_change": seen + 1, "p_row_at": -1}
+            before = self._rows
             while rows := (yield read_changes(d), binds):
-                self._retire([row.row_at for row in rows])
+                # Of an item that was written all rows were, so that those known before are gone. A
+                # position may have been another item's.
+                known = self._rows_of({(row.namespace, row.key) for row in rows}, before)
+                self._lose(np.union1d(known, self._rows_at([row.row_at for row in rows])))
                 self._add(rows)
                 if len(rows) < PAGE:
                     break
@@ -204,28 +228,49 @@ class Matrix:
         here[self._gone] = False
         known = np.sort(self._positions[: self._rows][here])
         number, all_of = read_positions(d, which="number"), read_positions(d, which="positions")
-        ranges = [known] if len(known) else []
+        # Each range with how many of its rows are missing, if that follows from what was counted.
+        ranges: list[tuple[Positions, int | None]] = [(known, None)] if len(known) else []
         removed: list[Positions] = []
         looked = 0
         while ranges:
-            part = ranges.pop()
-            binds = self.scope.binds(path) | {"p_low": int(part[0]), "p_high": int(part[-1])}
-            if len(part) > PAGE and looked < FEW:
-                looked += 1
-                ((there,),) = yield number, binds
-                if there != len(part):
-                    ranges += [part[: len(part) // 2], part[len(part) // 2 :]]
+            part, missing = ranges.pop()
+            if missing == 0:
                 continue
-            rows = yield all_of, binds
-            found = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
-            removed.append(np.setdiff1d(part, found, assume_unique=True))
+            binds = self.scope.binds(path) | {"p_low": int(part[0]), "p_high": int(part[-1])}
+            if len(part) <= PAGE or looked >= FEW:
+                rows = yield all_of, binds
+                found = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
+                removed.append(np.setdiff1d(part, found, assume_unique=True))
+                continue
+            if missing is None:
+                ((there,),) = yield number, binds
+                missing = len(part) - int(there)
+            left, right = part[: len(part) // 2], part[len(part) // 2 :]
+            if missing:
+                looked += 1
+                ((there,),) = yield number, binds | {"p_high": int(left[-1])}
+                here_missing = len(left) - int(there)
+                ranges += [(left, here_missing), (right, missing - here_missing)]
         if removed:
-            self._retire(np.concatenate(removed))
+            self._lose(self._rows_at(np.concatenate(removed)))
 
-    def _retire(self, positions: Any) -> None:
-        found = np.flatnonzero(np.isin(self._positions[: self._rows], positions))
-        if len(found):
-            self._gone = np.union1d(self._gone, found)
+    def _rows_at(self, positions: Any) -> Positions:
+        return np.flatnonzero(np.isin(self._positions[: self._rows], positions))
+
+    def _rows_of(self, items: set[Item], end: int) -> Positions:
+        perhaps = np.isin(self._hashes[:end], [hash(key) for _, key in items])
+        return np.array(
+            [
+                row
+                for row in np.flatnonzero(perhaps).tolist()
+                if (self._paths[self._spaces[row]], self._keys[row]) in items
+            ],
+            dtype=np.int64,
+        )
+
+    def _lose(self, rows: Positions) -> None:
+        if len(rows):
+            self._gone = np.union1d(self._gone, rows)
 
     def _add(self, rows: Sequence[Any]) -> None:
         if not rows:
@@ -233,12 +278,18 @@ class Matrix:
         end = self._rows + len(rows)
         if end > len(self._matrix):
             self._grow(end + end // 8)
-        block = vectors_of(rows, self.scope.dimensions, unit=self.scope.unit)
+        paths, keys, fields, parts, stored, positions = zip(
+            *([row[:6] for row in rows] if len(rows[0]) > 6 else rows), strict=True
+        )
         here = slice(self._rows, end)
-        self._matrix[here] = block
-        self._positions[here] = [row.row_at for row in rows]
-        self._spaces[here] = [self._space(row.namespace) for row in rows]
-        self._names.extend([(row.key, row.field, row.part) for row in rows])
+        self._matrix[here] = vectors_of(stored, self.scope.dimensions, unit=self.scope.unit)
+        self._positions[here] = positions
+        self._hashes[here] = list(map(hash, keys))
+        spaces = {path: self._space(path) for path in set(paths)}
+        self._spaces[here] = list(map(spaces.__getitem__, paths))
+        self._keys += keys
+        self._fields += map(sys.intern, fields)
+        self._parts += parts
         self._rows = end
         self.read += len(rows)
 
@@ -250,7 +301,7 @@ class Matrix:
 
     def _grow(self, capacity: int) -> None:
         # Never in place: others compute on what was there.
-        for name in ("_matrix", "_positions", "_spaces"):
+        for name in ("_matrix", "_positions", "_hashes", "_spaces"):
             old = getattr(self, name)
             new = np.empty((capacity, *old.shape[1:]), dtype=old.dtype)
             new[: self._rows] = old[: self._rows]
@@ -260,9 +311,10 @@ class Matrix:
         self._rows = 0
         self._matrix = np.empty((capacity, self.scope.dimensions), dtype=np.float32)
         self._positions = np.empty(capacity, dtype=np.int64)
+        self._hashes = np.empty(capacity, dtype=np.int64)
         self._spaces = np.empty(capacity, dtype=np.int32)
         self._gone = np.empty(0, dtype=np.int64)
-        self._names = []
+        self._keys, self._fields, self._parts = [], [], []
         self._paths = []
         self._space_of = {}
 

@@ -19,8 +19,8 @@ from memalchemy.contracts import SearchPlan
 from memalchemy.database import Database, HostConnection
 from memalchemy.events import Event
 from memalchemy.keys import decode_id, encode_id
-from memalchemy.search.embeddings import listed, live_items, page_after, read_vectors
-from memalchemy.search.matrices import MATRICES, PAGE, Name, Scope, View, vectors_of
+from memalchemy.search.embeddings import lists_of, live_items, page_after, read_vectors
+from memalchemy.search.matrices import MATRICES, PAGE, Part, Scope, View, vectors_of
 from memalchemy.search.nearness import Floats, Item, Near, Wanted
 from memalchemy.statements import Program
 
@@ -100,8 +100,7 @@ class Scored:
         far = distances(view.matrix[best], wanted.vector, wanted.metric)
         ranked = []
         for row, distance in zip(best.tolist(), far.tolist(), strict=True):
-            key, field_, part = view.names[row]
-            ranked.append((distance, view.paths[view.spaces[row]], key, field_, part))
+            ranked.append((distance, *view.part(row)))
         ranked.sort()
         nearest: dict[Item, Found] = {}
         for distance, path, key, field_, part in ranked:
@@ -120,8 +119,8 @@ def score_view(wanted: Wanted, view: View, among: Sequence[Item] | None) -> Scor
     for path, key in among:
         keys.get(path, set()).add(key)
     of_space = [keys[path] for path in view.paths]
-    names = zip(view.spaces[: view.rows].tolist(), view.names, strict=False)
-    there = (name[0] in of_space[space] for space, name in names)
+    names = zip(view.spaces[: view.rows].tolist(), view.keys, strict=False)
+    there = (key in of_space[space] for space, key in names)
     mask = np.fromiter(there, dtype=bool, count=view.rows)
     mask[view.gone] = False
     rows = np.flatnonzero(mask)
@@ -147,7 +146,7 @@ def score_pages(
             page = [r for r in rows if chosen is None or (r.namespace, r.key) in chosen]
             best.read += len(rows)
             if page:
-                vectors = vectors_of(page, wanted.dimensions, unit=scope.unit)
+                vectors = vectors_of([r.vector for r in page], wanted.dimensions, unit=scope.unit)
                 best.add(page, vectors, closeness(vectors, one, wanted.metric))
         if len(rows) < PAGE:
             return best.scored()
@@ -160,28 +159,35 @@ class _Best:
         self.wanted, self.keep = wanted, keep
         self.read = self.number = 0
         self.is_all = True
-        self._names: list[tuple[str, Name]] = []
+        self._parts: list[Part] = []
         self._vectors: Floats = np.empty((0, wanted.dimensions), dtype=np.float32)
         self._close: Floats = np.empty(0, dtype=np.float32)
 
     def add(self, page: Sequence[Any], vectors: Floats, close: Floats) -> None:
         self.number += len(page)
-        self._names += [(r.namespace, (r.key, r.field, r.part)) for r in page]
+        self._parts += [(r.namespace, r.key, r.field, r.part) for r in page]
         self._vectors = np.concatenate([self._vectors, vectors])
         self._close = np.concatenate([self._close, close])
         if len(self._close) > self.keep:
             self.is_all = False
             rows = np.argpartition(self._close, -self.keep)[-self.keep :]
-            self._names = [self._names[row] for row in rows.tolist()]
+            self._parts = [self._parts[row] for row in rows.tolist()]
             self._vectors, self._close = self._vectors[rows], self._close[rows]
 
     def scored(self) -> Scored:
-        paths = sorted({path for path, _ in self._names})
+        spaces = [path for path, _, _, _ in self._parts]
+        paths = sorted(set(spaces))
         at = {path: number for number, path in enumerate(paths)}
-        spaces = np.fromiter((at[path] for path, _ in self._names), np.int32, len(self._names))
-        names = [name for _, name in self._names]
-        gone = np.empty(0, dtype=np.int64)
-        view = View(self._vectors, len(names), gone, names, spaces, paths)
+        view = View(
+            self._vectors,
+            len(spaces),
+            np.empty(0, dtype=np.int64),
+            [key for _, key, _, _ in self._parts],
+            [field_ for _, _, field_, _ in self._parts],
+            [part for _, _, _, part in self._parts],
+            np.array([at[path] for path in spaces], dtype=np.int32),
+            paths,
+        )
         return Scored(
             self.wanted, view, self._close, self.number, self.is_all, "the database", self.read
         )
@@ -269,12 +275,9 @@ class InPython:
 
     def _alive(self, items: list[Item]) -> Program[set[Item]]:
         d, found = self.db.dialect, set[Item]()
-        for start in range(0, len(items), 1000):
-            binds = {"k_tenant": self.wanted.tenant, "p_now": self.now}
-            rows: Sequence[Any] = yield (
-                live_items(d),
-                binds | {"p_items": listed(items[start : start + 1000])},
-            )
+        binds = {"k_tenant": self.wanted.tenant, "p_now": self.now}
+        for some in lists_of(items):
+            rows: Sequence[Any] = yield live_items(d), binds | {"p_items": some}
             found |= {(row[0], row[1]) for row in rows}
         return found
 

@@ -2335,6 +2335,19 @@ AND NOT (store_items.namespace >= :k_house
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
+-- store.queries.drop_expired()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.expires_at <= :p_now
+AND (EXISTS (
+    SELECT 1
+    FROM (
+      SELECT each_.namespace, each_.key
+      FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+            key VARCHAR2(4000) PATH '$[1]')) each_) listed
+    WHERE store_items.namespace = listed.namespace
+    AND store_items.key = listed.key))
+
 -- store.queries.has_item()
 SELECT store_items.version
 FROM store_items
@@ -2343,6 +2356,13 @@ AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
+
+-- store.queries.list_expired()
+SELECT store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.expires_at <= :p_now
+FETCH FIRST :p_limit ROWS ONLY
 
 -- store.queries.list_items(order=newest, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
@@ -2581,11 +2601,6 @@ AND (EXISTS (
     AND store_items.key = :k_key
     AND (store_items.expires_at IS NULL
       OR store_items.expires_at > :p_now)))
-
--- store.queries.sweep_items()
-DELETE FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.expires_at <= :p_now
 
 -- store.writing.change_item(expected=any)
 UPDATE store_items

@@ -4541,6 +4541,18 @@ AND NOT (store_items.namespace >= $4::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
 
+-- store.queries.drop_expired()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
+AND (EXISTS (
+    SELECT 1
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed
+    WHERE store_items.namespace = listed.namespace
+    AND store_items.key = listed.key))
+
 -- store.queries.has_item()
 SELECT store_items.version
 FROM store_items
@@ -4549,6 +4561,13 @@ AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+
+-- store.queries.list_expired()
+SELECT store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
+LIMIT $3
 
 -- store.queries.list_items(order=newest, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
@@ -4785,11 +4804,6 @@ AND (EXISTS (
     AND store_items.key = $3::VARCHAR
     AND (store_items.expires_at IS NULL
       OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)))
-
--- store.queries.sweep_items()
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
 
 -- store.writing.clear_items(below=False)
 DELETE FROM store_items

@@ -2575,6 +2575,18 @@ AND NOT (store_items.namespace >= ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
+-- store.queries.drop_expired()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.expires_at <= ?
+AND (EXISTS (
+    SELECT 1
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS listed
+    WHERE store_items.namespace = listed.namespace
+    AND store_items."key" = listed."key"))
+
 -- store.queries.has_item()
 SELECT store_items.version
 FROM store_items
@@ -2583,6 +2595,14 @@ AND store_items.namespace = ?
 AND store_items."key" = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
+
+-- store.queries.list_expired()
+SELECT store_items.namespace, store_items."key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.expires_at <= ?
+LIMIT ?
+OFFSET ?
 
 -- store.queries.list_items(order=newest, below=False, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
@@ -2832,11 +2852,6 @@ AND (EXISTS (
     AND store_items."key" = ?
     AND (store_items.expires_at IS NULL
       OR store_items.expires_at > ?)))
-
--- store.queries.sweep_items()
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.expires_at <= ?
 
 -- store.writing.clear_items(below=False)
 DELETE FROM store_items

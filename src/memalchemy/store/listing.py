@@ -13,7 +13,7 @@ from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import check_name, decode_namespace, encode_id, encode_namespace
 from memalchemy.search.items import narrowed_items
-from memalchemy.search.scope import HOUSE, Place, key_lists, scope_binds
+from memalchemy.search.scope import HOUSE, LISTED, Place, key_lists, scope_binds
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
 from memalchemy.store.shelf import Namespace, Shelf, taken
@@ -151,14 +151,24 @@ class Listing(Shelf):
         return removed
 
     async def sweep(self, *, connection: HostConnection | None = None) -> int:
-        """Remove the tenant's expired items, which nobody can see any more; how many."""
-        values = {"k_tenant": self.db.tenant, "p_now": datetime.now(UTC)}
+        """Remove the tenant's expired items, which nobody can see any more; how many.
 
-        def program() -> Program[int]:
-            return (yield queries.sweep_items(self.db.dialect), values).touched
+        A few hundred at a time, each time in a transaction of its own.
+        """
+        values = {"k_tenant": self.db.tenant, "p_now": datetime.now(UTC), "p_limit": LISTED}
+        d = self.db.dialect
 
+        def program() -> Program[int | None]:
+            rows = yield queries.list_expired(d), values
+            gone = 0
+            for listed in key_lists(d, ((row.namespace, row.key) for row in rows)):
+                gone += (yield queries.drop_expired(d), values | {"p_keys": listed}).touched
+            return gone if rows else None
+
+        removed = 0
         with operation("store.sweep", tenant=self.db.tenant) as event:
-            removed = await self._write(program, connection, event)
+            while (gone := await self._write(program, connection, event)) is not None:
+                removed += gone
             event.details["removed"] = removed
         return removed
 

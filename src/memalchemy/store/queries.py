@@ -181,12 +181,23 @@ def other_size(d: Dialect, below: bool) -> Executable:
 
 
 @statement()
-def sweep_items(d: Dialect) -> Executable:
-    """Remove the tenant's items that have expired."""
-    return delete(ITEMS).where(
-        ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type),
-        ITEMS.c.expires_at <= bindparam("p_now", type_=ITEMS.c.expires_at.type),
-    )
+def list_expired(d: Dialect) -> Executable:
+    """``namespace, key`` of the tenant's items that have expired."""
+    return _limited(select(ITEMS.c.namespace, ITEMS.c.key).where(_expired()))
+
+
+@statement()
+def drop_expired(d: Dialect) -> Executable:
+    """Remove the items that ``p_keys`` lists and that have expired still."""
+    gone = d.listed("p_keys", ("namespace", "key"))
+    same = [ITEMS.c[name] == gone.c[name] for name in ("namespace", "key")]
+    listed: Select[Any] = select(literal_column("1")).select_from(gone).where(*same)
+    return delete(ITEMS).where(_expired(), listed.exists())
+
+
+def _expired() -> ColumnElement[bool]:
+    tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    return and_(tenant, ITEMS.c.expires_at <= bindparam("p_now", type_=ITEMS.c.expires_at.type))
 
 
 def _bind(name: str, column: Any) -> Any:

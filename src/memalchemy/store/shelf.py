@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ from memalchemy.store.embedding import Embedder, Index
 
 T = TypeVar("T")
 
-Namespace = Iterable[str]
+Namespace = Sequence[str]
 Lifetimes = Seconds | Mapping[tuple[str, ...], Seconds] | None
 
 

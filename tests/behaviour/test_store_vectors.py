@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from shelf import Embedder, found_by, keys_of, undone
 
-from memalchemy import Database, Store
+from memalchemy import Conflict, Database, Store
 
 NS = ("vectors",)
 
@@ -350,3 +350,40 @@ async def test_recall_against_brute_force_is_whole(db: Database) -> None:
         results = await store.search_by_embedding(NS, query.tolist(), 10)
         assert [cosines[int(key)] for key in found_by(results)] == pytest.approx(best, abs=1e-5)
         assert len({result.item.key for result in results}) == 10
+
+
+async def test_an_item_has_vectors_of_several_models(db: Database, store: Store) -> None:
+    await store.put_with_embedding(NS, "k", {"said": "hello"}, [1.0, 0.0])
+    assert await store.put_embedding(NS, "k", [0.0, 1.0, 0.0], model="large")
+
+    assert await store.get_embedding(NS, "k") == [1.0, 0.0]
+    assert await store.get_embedding(NS, "k", model="large") == [0.0, 1.0, 0.0]
+    large = await store.search_by_embedding(NS, [0.0, 1.0, 0.0], model="large")
+    assert [(found.item.key, found.item.version) for found in large] == [("k", 1)]
+
+    assert await store.put_embedding(NS, "k", {"title": [0.0, 1.0]})
+    assert await store.get_embedding(NS, "k") is None, "those of the same model go"
+    assert await store.get_embedding(NS, "k", field="title") == [0.0, 1.0]
+    assert await store.get_embedding(NS, "k", model="large") is not None
+    assert [found.item.key for found in await store.search_by_embedding(NS, [0.0, 1.0])] == ["k"]
+
+    await store.put(NS, "k", {"said": "bye"})
+    assert await store.get_embedding(NS, "k", model="large") is None, "it was of the value before"
+    assert await store.search_by_embedding(NS, [0.0, 1.0, 0.0], model="large") == []
+
+
+async def test_vectors_are_given_to_the_version_they_were_made_of(store: Store) -> None:
+    assert not await store.put_embedding(NS, "nowhere", [1.0])
+    await store.put(NS, "k", 1)
+    await store.put(NS, "k", 2)
+
+    with pytest.raises(Conflict) as conflict:
+        await store.put_embedding(NS, "k", [1.0], expected_version=1)
+    assert conflict.value.current.version == 2
+    assert await store.get_embedding(NS, "k") is None
+    assert await store.put_embedding(NS, "k", [1.0], expected_version=2)
+    with pytest.raises(Conflict):
+        await store.put_embedding(NS, "nowhere", [1.0], expected_version=1)
+    with pytest.raises(ValueError, match="zero"):
+        await store.put_embedding(NS, "k", [0.0])
+    assert await store.get_embedding(NS, "k") == [1.0]

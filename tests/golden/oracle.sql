@@ -2669,6 +2669,23 @@ AND (EXISTS (
     WHERE embeddings.namespace = listed.namespace
     AND embeddings.key = listed.key))
 
+-- store.writing.drop_vectors_of_model()
+DELETE FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.key = :k_key
+AND embeddings.model = :p_model
+
+-- store.writing.lock_item()
+SELECT store_items.version
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+FOR UPDATE
+
 -- store.writing.new_item()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
     field_terms, created_at, updated_at, expires_at, lifetime, value)

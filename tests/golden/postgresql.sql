@@ -4850,6 +4850,23 @@ AND (EXISTS (
     WHERE embeddings.namespace = listed.namespace
     AND embeddings.key = listed.key))
 
+-- store.writing.drop_vectors_of_model()
+DELETE FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+AND embeddings.model = $4::VARCHAR
+
+-- store.writing.lock_item()
+SELECT store_items.version
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+FOR UPDATE OF store_items
+
 -- store.writing.prolong_item()
 UPDATE store_items
 SET expires_at=$1::TIMESTAMP WITH TIME ZONE

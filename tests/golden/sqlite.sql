@@ -1767,7 +1767,7 @@ OFFSET ?
 
 -- log.many.lock_listed(wait=True)
 UPDATE threads
-SET next_seq=threads.next_seq
+SET version=threads.version
 WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
   SELECT listed.tenant, listed.thread_id, listed.namespace
   FROM (
@@ -1778,7 +1778,7 @@ RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
 
 -- log.many.lock_listed(wait=False)
 UPDATE threads
-SET next_seq=threads.next_seq
+SET version=threads.version
 WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
   SELECT listed.tenant, listed.thread_id, listed.namespace
   FROM (
@@ -1883,7 +1883,7 @@ AND deltas.thread_id = ?
 
 -- log.removing.lock_log()
 UPDATE threads
-SET next_seq=threads.next_seq
+SET version=threads.version
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -1891,7 +1891,7 @@ RETURNING namespace, next_seq, epoch, head_id, expires_at, deleted_at
 
 -- log.removing.lock_thread()
 UPDATE threads
-SET next_seq=threads.next_seq
+SET version=threads.version
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 RETURNING namespace, next_seq, epoch, head_id, expires_at, deleted_at
@@ -2897,6 +2897,23 @@ AND (EXISTS (
       FROM json_each(?) AS each) AS listed
     WHERE embeddings.namespace = listed.namespace
     AND embeddings."key" = listed."key"))
+
+-- store.writing.drop_vectors_of_model()
+DELETE FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" = ?
+AND embeddings.model = ?
+
+-- store.writing.lock_item()
+UPDATE store_items
+SET version=store_items.version
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+RETURNING version
 
 -- store.writing.prolong_item()
 UPDATE store_items

@@ -115,7 +115,7 @@ class SQLite(Dialect):
         # One writer: while it has the database, nobody else has locked anything. There is no
         # FOR UPDATE, and a deferred transaction that reads before it writes cannot be upgraded once
         # somebody else has written. A write that changes nothing locks first.
-        same = table.c.next_seq
+        same = table.c.version
         return update(table).where(where).values({same: same}).returning(*columns)
 
     def listed(self, parameter: str, columns: Sequence[str]) -> FromClause:

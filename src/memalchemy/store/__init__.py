@@ -165,6 +165,42 @@ class Store(Batches, Searching):
             namespace, key, value, metadata, embedding=embedding, ttl=ttl, connection=connection
         )
 
+    async def put_embedding(
+        self,
+        namespace: Namespace,
+        key: str,
+        embedding: Any,
+        *,
+        model: str | None = None,
+        expected_version: int | Unset = UNSET,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Give an item that is there vectors of another model, or new ones; whether it was there.
+
+        Those it had of that *model* go, those of others stay, and so do its value and version.
+        `put` drops them all: they were of the value before. *embedding* is as `put` takes it.
+
+        Raises:
+            Conflict: it is not at *expected_version*, the one that the vectors were made of.
+            ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
+        """
+        _check_expected(expected_version)
+        name = self._settings.model if model is None else check_field(model)
+        vectors = rows_of(embedding, name)
+        values = self._item(namespace, key) | {"p_now": datetime.now(UTC)}
+        d = self.db.dialect
+        with operation("store.put", **self._about(namespace)) as event:
+            native = await self._has_native_vectors(vectors, connection, event)
+            version = await self._write(
+                lambda: writing.add_vectors(d, values, vectors, native, expected_version),
+                connection,
+                event,
+            )
+            if expected_version is not UNSET and version != expected_version:
+                current = await self.get_item(namespace, key, refresh=False, connection=connection)
+                raise _conflict(key, expected_version, current)
+        return version is not None
+
     async def get(
         self,
         namespace: Namespace,

@@ -158,6 +158,19 @@ def drop_other_vectors(d: Dialect) -> Executable | None:
     return delete(EMBEDDINGS).where(of_item(EMBEDDINGS), ~stays.exists())
 
 
+@statement()
+def lock_item(d: Dialect) -> Executable:
+    """Lock an item, and return its version."""
+    return d.lock(ITEMS, and_(of_item(ITEMS), live_item()), [ITEMS.c.version])
+
+
+@statement()
+def drop_vectors_of_model(d: Dialect) -> Executable:
+    """Remove an item's vectors of one model."""
+    model = EMBEDDINGS.c.model == bindparam("p_model", type_=EMBEDDINGS.c.model.type)
+    return delete(EMBEDDINGS).where(of_item(EMBEDDINGS), model)
+
+
 @statement(native=(True, False))
 def put_vector(d: Dialect, native: bool) -> Executable | None:
     """Write a vector of an item, into a column of the database's own type or of bytes."""
@@ -266,6 +279,33 @@ def _put_program(d: Dialect, values: Mapping[str, Any], which: str) -> Program[i
             continue  # somebody else made it, or it is not as expected: look again
         return 1
     return None
+
+
+def add_vectors(
+    d: Dialect,
+    item: Mapping[str, Any],
+    vectors: Sequence[VectorRow],
+    native: bool,
+    expected: int | Unset,
+) -> Program[int | None]:
+    """Give an item vectors of one model, in place of those of that model alone.
+
+    Returns its version, and changes nothing if it is not the *expected*; ``None`` if it is not
+    there. It is locked: a value that is written meanwhile comes after, and without them.
+    """
+    rows = yield lock_item(d), item
+    if not rows:
+        return None
+    version = int(rows[0].version)
+    if expected is not UNSET and version != expected:
+        return version
+    yield drop_vectors_of_model(d), _key_of(item) | {"p_model": vectors[0].model}
+    change = 0
+    if d.counts_vector_changes:
+        change = yield from count_change(d, item["k_tenant"], item["k_namespace"], item["p_now"])
+    for one in vectors:
+        yield put_vector(d, native=native), _vector_binds(d, item, one, change, native)
+    return version
 
 
 Written = tuple[Mapping[str, Any], Sequence[VectorRow]]

@@ -870,6 +870,26 @@ class Store:
             NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
         """
 
+    def put_embedding(
+        self,
+        namespace: Namespace,
+        key: str,
+        embedding: Any,
+        *,
+        model: str | None = None,
+        expected_version: int | Unset = ...,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Give an item that is there vectors of another model, or new ones; whether it was there.
+
+        Those it had of that *model* go, those of others stay, and so do its value and version.
+        `put` drops them all: they were of the value before. *embedding* is as `put` takes it.
+
+        Raises:
+            Conflict: it is not at *expected_version*, the one that the vectors were made of.
+            ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
+        """
+
     def put_with_embedding(
         self,
         namespace: Namespace,
@@ -947,7 +967,10 @@ class Store:
         """The hits of each namespace, at most *limit* of each, in the order of *namespaces*."""
 
     def sweep(self, *, connection: HostConnection | None = None) -> int:
-        """Remove the tenant's expired items, which nobody can see any more; how many."""
+        """Remove the tenant's expired items, which nobody can see any more; how many.
+
+        A few hundred at a time, each time in a transaction of its own.
+        """
 
 class StoreContext:
     """A store with a user and a session in mind.

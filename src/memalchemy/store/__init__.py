@@ -44,7 +44,8 @@ class Store(Batches, Searching):
 
     Args:
         db: where to keep them.
-        embedder: a function of a list of texts that gives a vector for each; may be a coroutine.
+        embedder: a function of a list of texts that gives a vector for each. It may be a coroutine,
+            and should be if it waits for anything: a plain one runs on the event loop.
         model: the name under which its vectors are kept: those of several lie side by side.
         index: what of a value is embedded where `put` does not say: all its texts, unless this
             names fields, or is false.
@@ -114,13 +115,13 @@ class Store(Batches, Searching):
         """Write an item, and return its version: 1, or one more than it was.
 
         Of an item that is there, value, metadata, vectors and lifetime are replaced; it keeps the
-        time of its creation. Vectors that it had go, unless new ones are given.
+        time of its creation. Vectors that it had, of any model, go; new ones may be given.
 
         Args:
             index: embed the whole value (true), nothing, or these fields: top-level keys, or JSON
-                pointers; a list of texts gives a vector each.
+                pointers; a list of texts gives a vector each, a field that is not there none.
             embedding: a vector; or vectors by field, or lists of them.
-            ttl: how long it lives; ``math.inf`` is for ever.
+            ttl: how long it lives, if not as the store says; ``math.inf`` is for ever.
             expected_version: write only if the item is at this version; ``None``, if it is not
                 there.
 
@@ -290,7 +291,10 @@ class Store(Batches, Searching):
         model: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[float] | None:
-        """A vector of an item, as it was given but for the precision of float32; or ``None``."""
+        """A vector of an item, as it was given but for the precision of float32; or ``None``.
+
+        Without *field* that of the whole value. *part* counts from 0, *model* is the store's.
+        """
         binds = self._item(namespace, key) | {
             "p_field": check_field(field),
             "p_part": part,

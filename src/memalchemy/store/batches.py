@@ -44,6 +44,7 @@ class Batches(Shelf):
 
         Raises:
             NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
+            CapabilityMissing: *index* is given, and there is no embedder.
         """
         given = [_four(one) for one in items]
         now = datetime.now(UTC)

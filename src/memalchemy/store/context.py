@@ -13,7 +13,7 @@ MEMORIES = "memories"
 
 
 class NamespacedStore:
-    """A store that knows its namespace, and passes everything else on."""
+    """A store that knows its namespace; options pass through. ``store`` has what is not here."""
 
     def __init__(self, store: Store, namespace: Namespace) -> None:
         self.store = store
@@ -68,8 +68,8 @@ class NamespacedStore:
 class StoreContext:
     """A store with a user and a session in mind.
 
-    A user's memories lie under ``("users", user_id, "memories")``, what all share under
-    ``("global",)``.
+    A user's memories lie under ``("users", user_id, "memories")``, what belongs to a session under
+    ``("sessions", session_id)``, what all share under ``("global",)``.
     """
 
     def __init__(

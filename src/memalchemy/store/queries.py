@@ -96,7 +96,7 @@ def read_items(d: Dialect) -> Executable:
 
 @statement(after=(False, True))
 def list_keys(d: Dialect, after: bool) -> Executable:
-    """Keys of one namespace, in their order: from ``p_low`` on, below ``p_high``."""
+    """Keys of one namespace, in their order; beyond ``p_after_key``."""
     conditions = [in_scope(ITEMS, below=False), live_item()]
     if after:
         conditions.append(ITEMS.c.key > _bind("after_key", ITEMS.c.key))

@@ -87,19 +87,26 @@ class Searching(Listing):
         """Items of the namespace, with *prefix* also of those below it, the best first.
 
         There are fewer than *limit* only where no more exist. Without *query* and *embedding* they
-        are listed, the newest first, without a score.
+        are listed, the newest first, without a score, whatever *mode* and *threshold* say.
 
         Args:
             mode: ``text``: by words, rare ones counting more, any of them; the score is the share
                 of the query that was found. ``vector``: by meaning, as the store's metric has it.
                 ``hybrid``: by both rankings, in which a place near the top counts most.
             filter: see `memalchemy.filters`.
+            offset: how many of the best to leave out. Pages of a hybrid search fit together only
+                as far as its first 50 hits.
             threshold: the least score.
-            embedding: the vector to look for; otherwise the embedder makes one of *query*.
+            embedding: the vector to look for; otherwise the embedder makes one of *query*. Not
+                looked at in the mode ``text``.
             explain: say in ``plans`` how it was found.
 
         Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
         *query* is an operator. A query without words finds nothing by words.
+
+        Raises:
+            CapabilityMissing: a vector of *query* is needed, and there is no embedder.
+            ValueError: there are vectors of the model, but none of this size.
         """
         limit, offset = check_limit(limit), check_limit(offset)
         if mode not in MODES:
@@ -141,7 +148,10 @@ class Searching(Listing):
         filter: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> list[StoreItem]:
-        """The hits of each namespace, at most *limit* of each, in the order of *namespaces*."""
+        """The hits of each namespace, at most *limit* of each, in the order of *namespaces*.
+
+        They are searched one after the other, and *query* is embedded for each.
+        """
         found: list[StoreItem] = []
         for namespace in namespaces:
             found += await self.search(

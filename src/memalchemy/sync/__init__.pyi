@@ -603,7 +603,7 @@ class Checkpointer:
         """
 
 class NamespacedStore:
-    """A store that knows its namespace, and passes everything else on."""
+    """A store that knows its namespace; options pass through. ``store`` has what is not here."""
 
     def __init__(self, store: Store, namespace: Namespace) -> None: ...
     def clear(self, **more: Any) -> int:
@@ -650,7 +650,8 @@ class Store:
 
     Args:
         db: where to keep them.
-        embedder: a function of a list of texts that gives a vector for each; may be a coroutine.
+        embedder: a function of a list of texts that gives a vector for each. It may be a coroutine,
+            and should be if it waits for anything: a plain one runs on the event loop.
         model: the name under which its vectors are kept: those of several lie side by side.
         index: what of a value is embedded where `put` does not say: all its texts, unless this
             names fields, or is false.
@@ -760,7 +761,10 @@ class Store:
         model: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[float] | None:
-        """A vector of an item, as it was given but for the precision of float32; or ``None``."""
+        """A vector of an item, as it was given but for the precision of float32; or ``None``.
+
+        Without *field* that of the whole value. *part* counts from 0, *model* is the store's.
+        """
 
     def get_item(
         self,
@@ -837,13 +841,13 @@ class Store:
         """Write an item, and return its version: 1, or one more than it was.
 
         Of an item that is there, value, metadata, vectors and lifetime are replaced; it keeps the
-        time of its creation. Vectors that it had go, unless new ones are given.
+        time of its creation. Vectors that it had, of any model, go; new ones may be given.
 
         Args:
             index: embed the whole value (true), nothing, or these fields: top-level keys, or JSON
-                pointers; a list of texts gives a vector each.
+                pointers; a list of texts gives a vector each, a field that is not there none.
             embedding: a vector; or vectors by field, or lists of them.
-            ttl: how long it lives; ``math.inf`` is for ever.
+            ttl: how long it lives, if not as the store says; ``math.inf`` is for ever.
             expected_version: write only if the item is at this version; ``None``, if it is not
                 there.
 
@@ -868,6 +872,7 @@ class Store:
 
         Raises:
             NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
+            CapabilityMissing: *index* is given, and there is no embedder.
         """
 
     def put_embedding(
@@ -922,19 +927,26 @@ class Store:
         """Items of the namespace, with *prefix* also of those below it, the best first.
 
         There are fewer than *limit* only where no more exist. Without *query* and *embedding* they
-        are listed, the newest first, without a score.
+        are listed, the newest first, without a score, whatever *mode* and *threshold* say.
 
         Args:
             mode: ``text``: by words, rare ones counting more, any of them; the score is the share
                 of the query that was found. ``vector``: by meaning, as the store's metric has it.
                 ``hybrid``: by both rankings, in which a place near the top counts most.
             filter: see `memalchemy.filters`.
+            offset: how many of the best to leave out. Pages of a hybrid search fit together only
+                as far as its first 50 hits.
             threshold: the least score.
-            embedding: the vector to look for; otherwise the embedder makes one of *query*.
+            embedding: the vector to look for; otherwise the embedder makes one of *query*. Not
+                looked at in the mode ``text``.
             explain: say in ``plans`` how it was found.
 
         Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
         *query* is an operator. A query without words finds nothing by words.
+
+        Raises:
+            CapabilityMissing: a vector of *query* is needed, and there is no embedder.
+            ValueError: there are vectors of the model, but none of this size.
         """
 
     def search_by_embedding(
@@ -964,7 +976,10 @@ class Store:
         filter: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> list[StoreItem]:
-        """The hits of each namespace, at most *limit* of each, in the order of *namespaces*."""
+        """The hits of each namespace, at most *limit* of each, in the order of *namespaces*.
+
+        They are searched one after the other, and *query* is embedded for each.
+        """
 
     def sweep(self, *, connection: HostConnection | None = None) -> int:
         """Remove the tenant's expired items, which nobody can see any more; how many.
@@ -975,8 +990,8 @@ class Store:
 class StoreContext:
     """A store with a user and a session in mind.
 
-    A user's memories lie under ``("users", user_id, "memories")``, what all share under
-    ``("global",)``.
+    A user's memories lie under ``("users", user_id, "memories")``, what belongs to a session under
+    ``("sessions", session_id)``, what all share under ``("global",)``.
     """
 
     def __init__(

@@ -2143,7 +2143,8 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- search.items.search_items(below=False)
 WITH hits AS (
-  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key
+  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
   FROM (
     SELECT listed.term
     FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
@@ -2179,27 +2180,25 @@ worth AS (
   ELSE :param_22 END AS bits
   FROM found),
 ranked AS (
-  SELECT hits.namespace AS namespace, hits.key AS key, sum(worth.bits) AS bits
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.namespace, hits.key)
-SELECT store_items.namespace, store_items.key, CAST(ranked.bits AS FLOAT) / CAST((
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at)
+SELECT ranked.namespace, ranked.key, CAST(ranked.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), :coalesce_1) + :param_1 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score
 FROM ranked
-JOIN store_items ON store_items.namespace = ranked.namespace
-AND store_items.key = ranked.key
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now)
-ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items.key
+WHERE ranked.expires_at IS NULL
+OR ranked.expires_at > :p_now
+ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
 OFFSET :p_offset ROWS
 FETCH FIRST :p_limit ROWS ONLY
 
 -- search.items.search_items(below=True)
 WITH hits AS (
-  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key
+  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
   FROM (
     SELECT listed.term
     FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
@@ -2236,24 +2235,20 @@ worth AS (
   ELSE :param_22 END AS bits
   FROM found),
 ranked AS (
-  SELECT hits.namespace AS namespace, hits.key AS key, sum(worth.bits) AS bits
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.namespace, hits.key)
-SELECT store_items.namespace, store_items.key, CAST(ranked.bits AS FLOAT) / CAST((
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at)
+SELECT ranked.namespace, ranked.key, CAST(ranked.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), :coalesce_1) + :param_1 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score
 FROM ranked
-JOIN store_items ON store_items.namespace = ranked.namespace
-AND store_items.key = ranked.key
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace >= :k_namespace
-AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now)
-ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items.key
+WHERE (ranked.expires_at IS NULL
+  OR ranked.expires_at > :p_now)
+AND NOT (ranked.namespace >= :k_house
+  AND ranked.namespace < :k_house_end)
+ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
 OFFSET :p_offset ROWS
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -2339,14 +2334,12 @@ AND (store_items.expires_at IS NULL
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.expires_at <= :p_now
-AND (EXISTS (
-    SELECT 1
-    FROM (
-      SELECT each_.namespace, each_.key
-      FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
-            key VARCHAR2(4000) PATH '$[1]')) each_) listed
-    WHERE store_items.namespace = listed.namespace
-    AND store_items.key = listed.key))
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
 -- store.queries.has_item()
 SELECT store_items.version
@@ -2660,14 +2653,12 @@ AND embeddings.key = :k_key
 -- store.writing.drop_vectors_of()
 DELETE FROM embeddings
 WHERE embeddings.tenant = :k_tenant
-AND (EXISTS (
-    SELECT 1
-    FROM (
-      SELECT each_.namespace, each_.key
-      FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
-            key VARCHAR2(4000) PATH '$[1]')) each_) listed
-    WHERE embeddings.namespace = listed.namespace
-    AND embeddings.key = listed.key))
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
 -- store.writing.drop_vectors_of_model()
 DELETE FROM embeddings

@@ -4303,7 +4303,8 @@ LIMIT $2
 
 -- search.items.search_items(below=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key
+  SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
   FROM unnest(CAST($45::TEXT[] AS TEXT[])) AS anon_2(term)
   JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
             '')) || to_tsvector('simple', coalesce(store_items.field_terms,
@@ -4337,27 +4338,25 @@ worth AS (
   ELSE $44::INTEGER END AS bits
   FROM found),
 ranked AS (
-  SELECT hits.namespace AS namespace, hits.key AS key, sum(worth.bits) AS bits
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.namespace, hits.key)
-SELECT store_items.namespace, store_items.key, CAST(ranked.bits AS FLOAT) / CAST(CAST((
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at)
+SELECT ranked.namespace, ranked.key, CAST(ranked.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), $1::INTEGER) + $2::INTEGER * ($3 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score
 FROM ranked
-JOIN store_items ON store_items.namespace = ranked.namespace
-AND store_items.key = ranked.key
-WHERE store_items.tenant = $47::VARCHAR
-AND store_items.namespace = $48::VARCHAR
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > $49::TIMESTAMP WITH TIME ZONE)
-ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items.key
-LIMIT $50
-OFFSET $51::INTEGER
+WHERE ranked.expires_at IS NULL
+OR ranked.expires_at > $47::TIMESTAMP WITH TIME ZONE
+ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+LIMIT $48
+OFFSET $49::INTEGER
 
 -- search.items.search_items(below=True)
 WITH hits AS (
-  SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key
+  SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
   FROM unnest(CAST($45::TEXT[] AS TEXT[])) AS anon_2(term)
   JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
             '')) || to_tsvector('simple', coalesce(store_items.field_terms,
@@ -4391,26 +4390,22 @@ worth AS (
   ELSE $44::INTEGER END AS bits
   FROM found),
 ranked AS (
-  SELECT hits.namespace AS namespace, hits.key AS key, sum(worth.bits) AS bits
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.namespace, hits.key)
-SELECT store_items.namespace, store_items.key, CAST(ranked.bits AS FLOAT) / CAST(CAST((
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at)
+SELECT ranked.namespace, ranked.key, CAST(ranked.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), $1::INTEGER) + $2::INTEGER * ($3 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score
 FROM ranked
-JOIN store_items ON store_items.namespace = ranked.namespace
-AND store_items.key = ranked.key
-WHERE store_items.tenant = $47::VARCHAR
-AND store_items.namespace >= $48::VARCHAR
-AND store_items.namespace < $49::VARCHAR
-AND NOT (store_items.namespace >= $50::VARCHAR
-  AND store_items.namespace < $51::VARCHAR)
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > $52::TIMESTAMP WITH TIME ZONE)
-ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items.key
-LIMIT $53
-OFFSET $54::INTEGER
+WHERE (ranked.expires_at IS NULL
+  OR ranked.expires_at > $47::TIMESTAMP WITH TIME ZONE)
+AND NOT (ranked.namespace >= $48::VARCHAR
+  AND ranked.namespace < $49::VARCHAR)
+ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+LIMIT $50
+OFFSET $51::INTEGER
 
 -- space.measuring.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
@@ -4545,13 +4540,11 @@ AND (store_items.expires_at IS NULL
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
-AND (EXISTS (
-    SELECT 1
-    FROM (
-      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-      FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed
-    WHERE store_items.namespace = listed.namespace
-    AND store_items.key = listed.key))
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
 
 -- store.queries.has_item()
 SELECT store_items.version
@@ -4842,13 +4835,11 @@ AND embeddings.key = $3::VARCHAR
 -- store.writing.drop_vectors_of()
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
-AND (EXISTS (
-    SELECT 1
-    FROM (
-      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-      FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed
-    WHERE embeddings.namespace = listed.namespace
-    AND embeddings.key = listed.key))
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
 -- store.writing.drop_vectors_of_model()
 DELETE FROM embeddings

@@ -1047,40 +1047,56 @@ AND (threads.deleted_at IS NULL
 -- log.many.empty_listed(table=checkpoints)
 DELETE FROM checkpoints
 WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+      each_listed.namespace AS namespace
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+        json_extract(each.value, '$[2]') AS namespace
+      FROM json_each(?) AS each) AS each_listed)
   SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-      json_extract(each.value, '$[2]') AS namespace
-    FROM json_each(?) AS each) AS listed)
+  FROM listed)
 
 -- log.many.empty_listed(table=deltas)
 DELETE FROM deltas
 WHERE (deltas.tenant, deltas.thread_id, deltas.namespace) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+      each_listed.namespace AS namespace
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+        json_extract(each.value, '$[2]') AS namespace
+      FROM json_each(?) AS each) AS each_listed)
   SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-      json_extract(each.value, '$[2]') AS namespace
-    FROM json_each(?) AS each) AS listed)
+  FROM listed)
 
 -- log.many.empty_listed(table=threads)
 DELETE FROM threads
 WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+      each_listed.namespace AS namespace
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+        json_extract(each.value, '$[2]') AS namespace
+      FROM json_each(?) AS each) AS each_listed)
   SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-      json_extract(each.value, '$[2]') AS namespace
-    FROM json_each(?) AS each) AS listed)
+  FROM listed)
 
 -- log.many.find_listed()
 SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
   threads.deleted_at
 FROM threads
 WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+      each_listed.namespace AS namespace
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+        json_extract(each.value, '$[2]') AS namespace
+      FROM json_each(?) AS each) AS each_listed)
   SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-      json_extract(each.value, '$[2]') AS namespace
-    FROM json_each(?) AS each) AS listed)
+  FROM listed)
 
 -- log.many.forget_listed()
 DELETE FROM checkpoints
@@ -1089,15 +1105,19 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq
     FROM (
+      WITH listed AS MATERIALIZED (
+        SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+          each_listed.namespace AS namespace
+        FROM (
+          SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+            json_extract(each.value, '$[2]') AS namespace
+          FROM json_each(?) AS each) AS each_listed)
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
-      JOIN (
-        SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-          json_extract(each.value, '$[2]') AS namespace
-        FROM json_each(?) AS each) AS listed ON checkpoints.tenant = listed.tenant
+      JOIN listed ON checkpoints.tenant = listed.tenant
       AND checkpoints.thread_id = listed.thread_id
       AND checkpoints.namespace = listed.namespace) AS ranked
     WHERE ranked.newer > ?
@@ -1769,33 +1789,45 @@ OFFSET ?
 UPDATE threads
 SET version=threads.version
 WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+      each_listed.namespace AS namespace
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+        json_extract(each.value, '$[2]') AS namespace
+      FROM json_each(?) AS each) AS each_listed)
   SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-      json_extract(each.value, '$[2]') AS namespace
-    FROM json_each(?) AS each) AS listed)
+  FROM listed)
 RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
 
 -- log.many.lock_listed(wait=False)
 UPDATE threads
 SET version=threads.version
 WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+      each_listed.namespace AS namespace
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+        json_extract(each.value, '$[2]') AS namespace
+      FROM json_each(?) AS each) AS each_listed)
   SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-      json_extract(each.value, '$[2]') AS namespace
-    FROM json_each(?) AS each) AS listed)
+  FROM listed)
 RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
 
 -- log.many.move_listed()
 UPDATE threads
 SET version=(threads.version + ?), epoch=(threads.epoch + ?)
 WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+      each_listed.namespace AS namespace
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+        json_extract(each.value, '$[2]') AS namespace
+      FROM json_each(?) AS each) AS each_listed)
   SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-      json_extract(each.value, '$[2]') AS namespace
-    FROM json_each(?) AS each) AS listed)
+  FROM listed)
 
 -- log.many.sweep_listed()
 DELETE FROM deltas
@@ -1809,24 +1841,25 @@ WHERE (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) IN (
         max(each_position.named) AS named, max(each_position.going) AS going,
         max(each_position.state) AS state, max(each_position.built_on) AS built_on
       FROM (
+        WITH listed AS MATERIALIZED (
+          SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+            each_listed.namespace AS namespace
+          FROM (
+            SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+              json_extract(each.value, '$[2]') AS namespace
+            FROM json_each(?) AS each) AS each_listed)
         SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
           checkpoints.namespace AS namespace, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
           0 AS built_on
         FROM checkpoints
-        JOIN (
-          SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-            json_extract(each.value, '$[2]') AS namespace
-          FROM json_each(?) AS each) AS listed ON checkpoints.tenant = listed.tenant
+        JOIN listed ON checkpoints.tenant = listed.tenant
         AND checkpoints.thread_id = listed.thread_id
         AND checkpoints.namespace = listed.namespace
         UNION ALL
         SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
           deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
         FROM deltas
-        JOIN (
-          SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-            json_extract(each.value, '$[2]') AS namespace
-          FROM json_each(?) AS each) AS listed ON deltas.tenant = listed.tenant
+        JOIN listed ON deltas.tenant = listed.tenant
         AND deltas.thread_id = listed.thread_id
         AND deltas.namespace = listed.namespace
         WHERE deltas.kind IN ('snapshot', 'delta')
@@ -1834,10 +1867,7 @@ WHERE (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) IN (
         SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
           deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
         FROM deltas
-        JOIN (
-          SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-            json_extract(each.value, '$[2]') AS namespace
-          FROM json_each(?) AS each) AS listed ON deltas.tenant = listed.tenant
+        JOIN listed ON deltas.tenant = listed.tenant
         AND deltas.thread_id = listed.thread_id
         AND deltas.namespace = listed.namespace
         WHERE deltas.base_seq IS NOT NULL) AS each_position
@@ -2126,10 +2156,13 @@ FROM (
   OFFSET ?) AS some_vectors
 
 -- search.embeddings.live_items()
+WITH listed AS MATERIALIZED (
+  SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+    FROM json_each(?) AS each) AS each_listed)
 SELECT listed.namespace, listed."key"
-FROM (
-  SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-  FROM json_each(?) AS each) AS listed
+FROM listed
 WHERE EXISTS (
   SELECT 1
   FROM store_items
@@ -2229,7 +2262,8 @@ OFFSET ?
 
 -- search.items.search_items(below=False)
 WITH hits AS (
-  SELECT terms.value AS term, store_items.namespace AS namespace, store_items.key AS key
+  SELECT terms.value AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
   FROM json_each(?) AS terms
   CROSS
   JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value
@@ -2264,27 +2298,25 @@ worth AS (
   ELSE ? END AS bits
   FROM found),
 ranked AS (
-  SELECT hits.namespace AS namespace, hits."key" AS "key", sum(worth.bits) AS bits
+  SELECT hits.namespace AS namespace, hits."key" AS "key", hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.namespace, hits."key")
-SELECT store_items.namespace, store_items."key", CAST(ranked.bits AS FLOAT) / (CAST((
+  GROUP BY hits.namespace, hits."key", hits.updated_at, hits.expires_at)
+SELECT ranked.namespace, ranked."key", CAST(ranked.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), ?) + ? * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score
 FROM ranked
-JOIN store_items ON store_items.namespace = ranked.namespace
-AND store_items."key" = ranked."key"
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > ?)
-ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+WHERE ranked.expires_at IS NULL
+OR ranked.expires_at > ?
+ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked."key"
 LIMIT ?
 OFFSET ?
 
 -- search.items.search_items(below=True)
 WITH hits AS (
-  SELECT terms.value AS term, store_items.namespace AS namespace, store_items.key AS key
+  SELECT terms.value AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
   FROM json_each(?) AS terms
   CROSS
   JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value
@@ -2319,24 +2351,20 @@ worth AS (
   ELSE ? END AS bits
   FROM found),
 ranked AS (
-  SELECT hits.namespace AS namespace, hits."key" AS "key", sum(worth.bits) AS bits
+  SELECT hits.namespace AS namespace, hits."key" AS "key", hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.namespace, hits."key")
-SELECT store_items.namespace, store_items."key", CAST(ranked.bits AS FLOAT) / (CAST((
+  GROUP BY hits.namespace, hits."key", hits.updated_at, hits.expires_at)
+SELECT ranked.namespace, ranked."key", CAST(ranked.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), ?) + ? * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score
 FROM ranked
-JOIN store_items ON store_items.namespace = ranked.namespace
-AND store_items."key" = ranked."key"
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > ?)
-ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+WHERE (ranked.expires_at IS NULL
+  OR ranked.expires_at > ?)
+AND NOT (ranked.namespace >= ?
+  AND ranked.namespace < ?)
+ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked."key"
 LIMIT ?
 OFFSET ?
 
@@ -2579,13 +2607,14 @@ AND (store_items.expires_at IS NULL
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.expires_at <= ?
-AND (EXISTS (
-    SELECT 1
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
     FROM (
       SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-      FROM json_each(?) AS each) AS listed
-    WHERE store_items.namespace = listed.namespace
-    AND store_items."key" = listed."key"))
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
 
 -- store.queries.has_item()
 SELECT store_items.version
@@ -2823,12 +2852,15 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
 -- store.queries.read_items()
+WITH listed AS MATERIALIZED (
+  SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+    FROM json_each(?) AS each) AS each_listed)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
-FROM (
-  SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-  FROM json_each(?) AS each) AS listed
+FROM listed
 JOIN store_items ON store_items.namespace = listed.namespace
 AND store_items."key" = listed."key"
 WHERE store_items.tenant = ?
@@ -2872,11 +2904,14 @@ WHERE embeddings.tenant = ?
 AND embeddings.namespace = ?
 AND embeddings."key" = ?
 AND NOT (EXISTS (
+    WITH listed AS MATERIALIZED (
+      SELECT each_listed.field AS field, each_listed.model AS model, each_listed.part AS part
+      FROM (
+        SELECT json_extract(each.value, '$[0]') AS field, json_extract(each.value, '$[1]') AS model,
+          json_extract(each.value, '$[2]') AS part
+        FROM json_each(?) AS each) AS each_listed)
     SELECT 1
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS field, json_extract(each.value, '$[1]') AS model,
-        json_extract(each.value, '$[2]') AS part
-      FROM json_each(?) AS each) AS listed
+    FROM listed
     WHERE embeddings.field = listed.field
     AND embeddings.model = listed.model
     AND CAST(embeddings.part AS TEXT) = listed.part))
@@ -2890,13 +2925,14 @@ AND embeddings."key" = ?
 -- store.writing.drop_vectors_of()
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
-AND (EXISTS (
-    SELECT 1
+AND (embeddings.namespace, embeddings."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
     FROM (
       SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-      FROM json_each(?) AS each) AS listed
-    WHERE embeddings.namespace = listed.namespace
-    AND embeddings."key" = listed."key"))
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
 
 -- store.writing.drop_vectors_of_model()
 DELETE FROM embeddings

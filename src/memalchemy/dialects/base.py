@@ -156,7 +156,10 @@ class Dialect:
         raise NotImplementedError
 
     def item_hits(self, below: bool) -> FromClause:
-        """``term, namespace, key`` of items that hold a term of ``:terms``, within ``:scope``."""
+        """``term``, and ``namespace, key, updated_at, expires_at`` of items that hold it.
+
+        The terms are those of ``:terms``, the items those within ``:scope``.
+        """
         raise NotImplementedError
 
     def items_within(self, below: bool) -> FromClause:

@@ -210,7 +210,10 @@ class Oracle(Dialect):
         items = StoreItemRow.__table__
         found = func.contains(items.c.search_text, terms.c.term) > 0
         return (
-            select(terms.c.term.label("term"), items.c.namespace, items.c.key)
+            select(
+                terms.c.term.label("term"),
+                *(items.c[name] for name in ("namespace", "key", "updated_at", "expires_at")),
+            )
             .select_from(terms.join(items, found))
             .where(_within(items, below))
             .cte("hits")

@@ -241,7 +241,10 @@ class PostgreSQL(Dialect):
         items = StoreItemRow.__table__
         query = _scope().op("&&")(func.to_tsquery(literal_column("'simple'"), terms.c.term))
         return (
-            select(terms.c.term.label("term"), items.c.namespace, items.c.key)
+            select(
+                terms.c.term.label("term"),
+                *(items.c[name] for name in ("namespace", "key", "updated_at", "expires_at")),
+            )
             .select_from(terms.join(items, _item_vector(items).bool_op("@@")(query)))
             .cte("hits")
         )

@@ -39,11 +39,12 @@ from sqlalchemy.exc import DBAPIError
 from memalchemy.codec.items import OTHERS, FieldWords
 from memalchemy.dialects.base import Dialect, Failure, original
 from memalchemy.keys import encode_id
-from memalchemy.schema import NAME, NAMESPACE, TENANT, THREAD, Base
+from memalchemy.schema import NAME, NAMESPACE, TENANT, THREAD, Base, UtcDateTime
 
 BUSY_TIMEOUT_SECONDS = 30
 ITEM_PATH: ColumnClause[str] = column("namespace", NAMESPACE)
 ITEM_NAME: ColumnClause[str] = column("key", NAME)
+ITEM_TIMES = [column("updated_at", UtcDateTime()), column("expires_at", UtcDateTime())]
 
 META_TERMS = """(SELECT group_concat(lower(hex(key || char(31) || CASE
 WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
@@ -123,7 +124,9 @@ class SQLite(Dialect):
             f"json_extract(each.value, '$[{at}]') AS {name}" for at, name in enumerate(columns)
         )
         rows = text(f"SELECT {fields} FROM json_each(:{parameter}) AS each")  # noqa: S608
-        return rows.columns(*(column(name) for name in columns)).subquery("listed")
+        # Made once and first: the planner believes that any table is shorter than a list.
+        names = rows.columns(*(column(name) for name in columns)).subquery("each_listed")
+        return self.once(select(names), "listed").prefix_with("MATERIALIZED")
 
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         each = func.json_each(owner.c.meta).table_valued(
@@ -199,12 +202,13 @@ class SQLite(Dialect):
         return (
             text(
                 "SELECT terms.value AS term, store_items.namespace AS namespace, "
-                "store_items.key AS key "
+                "store_items.key AS key, store_items.updated_at AS updated_at, "
+                "store_items.expires_at AS expires_at "
                 "FROM json_each(:terms) AS terms CROSS JOIN store_items_search "
                 "ON store_items_search MATCH :scope || ' AND search_text : ' || terms.value "
                 "CROSS JOIN store_items ON store_items.rowid = store_items_search.rowid"
             )
-            .columns(column("term"), ITEM_PATH, ITEM_NAME)
+            .columns(column("term"), ITEM_PATH, ITEM_NAME, *ITEM_TIMES)
             .cte("hits")
         )
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Executable, Float, Integer, and_, bindparam, cast, select
+from sqlalchemy import Executable, Float, Integer, bindparam, cast, select
 
 from memalchemy.dialects import Dialect
 from memalchemy.search.ranking import ranked
-from memalchemy.search.scope import ITEMS, in_scope, live_item
+from memalchemy.search.scope import live_item, not_of_the_house
 from memalchemy.statements import statement
 
 
@@ -17,17 +17,15 @@ def search_items(d: Dialect, below: bool) -> Executable:
     Binds ``terms``, ``p_terms`` (their number), `scope_binds`, `Dialect.item_scope`, ``p_limit``,
     ``p_offset``.
     """
-    found, asked = ranked(d.item_hits(below), ("namespace", "key"))
+    found, asked = ranked(d.item_hits(below), ("namespace", "key", "updated_at", "expires_at"))
     return (
         select(
-            ITEMS.c.namespace,
-            ITEMS.c.key,
+            found.c.namespace,
+            found.c.key,
             (cast(found.c.bits, Float) / asked).label("score"),
         )
-        .select_from(found)
-        .join(ITEMS, and_(ITEMS.c.namespace == found.c.namespace, ITEMS.c.key == found.c.key))
-        .where(in_scope(ITEMS, below), live_item())
-        .order_by(found.c.bits.desc(), ITEMS.c.updated_at.desc(), ITEMS.c.namespace, ITEMS.c.key)
+        .where(live_item(found), *([not_of_the_house(found)] if below else []))
+        .order_by(found.c.bits.desc(), found.c.updated_at.desc(), found.c.namespace, found.c.key)
         .limit(bindparam("p_limit"))
         .offset(bindparam("p_offset", type_=Integer))
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Table, and_, bindparam, not_, or_
+from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, not_, or_, select, tuple_
 
 from memalchemy.dialects import Dialect
 from memalchemy.keys import encode_id
@@ -30,9 +30,14 @@ def in_scope(table: Any, below: bool) -> ColumnElement[bool]:
         tenant,
         table.c.namespace >= _path("k_namespace"),
         table.c.namespace < _path("k_beyond"),
-        # Under the root lie memalchemy's own as well: letters after the ~.
-        not_(and_(table.c.namespace >= _path("k_house"), table.c.namespace < _path("k_house_end"))),
+        not_of_the_house(table),
     )
+
+
+def not_of_the_house(table: Any) -> ColumnElement[bool]:
+    """Under the root lie memalchemy's own namespaces as well: with letters after the ``~``."""
+    own = and_(table.c.namespace >= _path("k_house"), table.c.namespace < _path("k_house_end"))
+    return not_(own)
 
 
 def scope_binds(tenant: str, path: str, below: bool) -> dict[str, Any]:
@@ -81,6 +86,13 @@ def key_lists(d: Dialect, places: Iterable[Place]) -> Iterator[str]:
         length += len(spelt) + 1
     if some:
         yield _array(some)
+
+
+def is_listed(d: Dialect, table: Any) -> ColumnElement[bool]:
+    """Whether a row is of an item that ``p_keys`` names; see `key_lists`."""
+    named = d.listed("p_keys", ("namespace", "key"))
+    names: Select[Any] = select(named.c.namespace, named.c.key)
+    return tuple_(table.c.namespace, table.c.key).in_(names)
 
 
 def _array(spelt: list[bytes]) -> str:

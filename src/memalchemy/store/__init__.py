@@ -247,8 +247,9 @@ class Store(Batches, Searching):
         self, namespace: Namespace, key: str, *, connection: HostConnection | None = None
     ) -> bool:
         """Whether the item is there, whatever its value; does not prolong its life."""
-        binds = self._item(namespace, key)
-        return bool(await self._rows(queries.has_item(self.db.dialect), binds, connection))
+        binds, statement = self._item(namespace, key), queries.has_item(self.db.dialect)
+        with operation("store.get", **self._about(namespace)) as event:
+            return bool(await self._rows(statement, binds, connection, event))
 
     async def delete(
         self,
@@ -300,7 +301,9 @@ class Store(Batches, Searching):
             "p_part": part,
             "p_model": self._settings.model if model is None else check_field(model),
         }
-        rows = await self._rows(queries.read_vector(self.db.dialect), binds, connection)
+        statement = queries.read_vector(self.db.dialect)
+        with operation("store.get", **self._about(namespace)) as event:
+            rows = await self._rows(statement, binds, connection, event)
         return [float(number) for number in rows[0].vector] if rows else None
 
     async def close(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from memalchemy.codec import items as codec
 from memalchemy.contracts import Seconds
 from memalchemy.database import HostConnection, off_loop
+from memalchemy.errors import MemalchemyError
 from memalchemy.events import Event, operation
 from memalchemy.metadata import check_metadata
 from memalchemy.search.distances import look
@@ -71,9 +72,8 @@ class Batches(Shelf):
         """The values of those ``(namespace, key)`` that are there. Does not prolong life."""
         wanted: dict[Place, tuple[tuple[str, ...], str]] = {}
         for namespace, key in keys:
-            parts = tuple(namespace)
-            binds = self._item(parts, key)
-            wanted[binds["k_namespace"], key] = (parts, key)
+            binds = self._item(namespace, key)
+            wanted[binds["k_namespace"], key] = (tuple(namespace), key)
         found: dict[tuple[tuple[str, ...], str], Any] = {}
         statement = queries.read_items(self.db.dialect)
         with operation("store.get", tenant=self.db.tenant) as event:
@@ -94,10 +94,15 @@ class Batches(Shelf):
     def _prepared(
         self, given: list[tuple[Any, ...]], ttl: Seconds | None, now: datetime
     ) -> list[dict[str, Any]]:
-        return [
-            self._item(namespace, key) | self._row(tuple(namespace), value, metadata, ttl, now)
-            for namespace, key, value, metadata in given
-        ]
+        rows = []
+        for namespace, key, value, metadata in given:
+            try:
+                binds = self._item(namespace, key)
+                rows.append(binds | self._row(tuple(namespace), value, metadata, ttl, now))
+            except (MemalchemyError, TypeError, ValueError) as error:
+                error.add_note(f"of the batch's item {key!r} in {namespace!r}; nothing was written")
+                raise
+        return rows
 
     async def _embedded(self, given: list[tuple[Any, ...]], index: Index) -> list[list[VectorRow]]:
         """The vectors of each, from one call of the embedder."""

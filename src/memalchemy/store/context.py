@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memalchemy.contracts import SearchHits, SemanticSearchResult, StoreItem
+from memalchemy.keys import encode_namespace
 from memalchemy.store import Store
 from memalchemy.store.shelf import Namespace
 
@@ -16,6 +17,7 @@ class NamespacedStore:
     """A store that knows its namespace; options pass through. ``store`` has what is not here."""
 
     def __init__(self, store: Store, namespace: Namespace) -> None:
+        encode_namespace(namespace)  # one string would be taken apart
         self.store = store
         self.namespace = tuple(namespace)
 
@@ -52,9 +54,23 @@ class NamespacedStore:
         """`Store.list_keys`."""
         return await self.store.list_keys(self.namespace, limit, **more)
 
+    async def list_items(self, **more: Any) -> list[StoreItem]:
+        """`Store.list_items`."""
+        return await self.store.list_items(self.namespace, **more)
+
     async def count(self, **more: Any) -> int:
         """`Store.count`."""
         return await self.store.count(self.namespace, **more)
+
+    async def search_by_embedding(
+        self, query_embedding: Any, limit: int = 10, **more: Any
+    ) -> list[SemanticSearchResult]:
+        """`Store.search_by_embedding`."""
+        return await self.store.search_by_embedding(self.namespace, query_embedding, limit, **more)
+
+    async def get_embedding(self, key: str, **more: Any) -> list[float] | None:
+        """`Store.get_embedding`."""
+        return await self.store.get_embedding(self.namespace, key, **more)
 
     async def search(self, query: str | None = None, limit: int = 10, **more: Any) -> SearchHits:
         """`Store.search`."""

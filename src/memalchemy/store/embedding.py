@@ -120,6 +120,10 @@ async def embed(embedder: Embedder, texts: Iterable[str]) -> list[Any]:
     found: Any = embedder(wanted)
     if inspect.isawaitable(found):
         found = await found
+    if not hasattr(found, "__iter__"):
+        raise TypeError(
+            f"the embedder gave {type(found).__name__}; it must give a vector for each text"
+        )
     vectors = list(found)
     if len(vectors) != len(wanted):
         raise ValueError(

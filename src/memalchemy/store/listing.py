@@ -80,6 +80,8 @@ class Listing(Shelf):
         """
         limit = check_limit(limit)
         path, wanted = encode_namespace(namespace), Filter.parse(filter)
+        if after is not None and not isinstance(after, StoreItem):
+            raise TypeError("after is the last StoreItem of the page before")
         if order not in queries.ORDERS:
             raise ValueError(f"order is one of {', '.join(queries.ORDERS)}, not {order!r}")
         with operation("store.list", **self._about(namespace)) as event:
@@ -96,7 +98,8 @@ class Listing(Shelf):
         """How many items the namespace holds, with *prefix* also those below it."""
         binds = scope_binds(self.db.tenant, encode_namespace(namespace), prefix)
         statement = queries.count_items(self.db.dialect, below=prefix)
-        rows = await self._rows(statement, binds, connection, stale=True)
+        with operation("store.list", **self._about(namespace)) as event:
+            rows = await self._rows(statement, binds, connection, event, stale=True)
         return int(rows[0][0])
 
     async def list_namespaces(

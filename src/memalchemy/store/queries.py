@@ -26,6 +26,7 @@ from memalchemy.search.scope import (
     EMBEDDINGS,
     ITEMS,
     in_scope,
+    is_listed,
     live_item,
     of_item,
 )
@@ -189,10 +190,7 @@ def list_expired(d: Dialect) -> Executable:
 @statement()
 def drop_expired(d: Dialect) -> Executable:
     """Remove the items that ``p_keys`` lists and that have expired still."""
-    gone = d.listed("p_keys", ("namespace", "key"))
-    same = [ITEMS.c[name] == gone.c[name] for name in ("namespace", "key")]
-    listed: Select[Any] = select(literal_column("1")).select_from(gone).where(*same)
-    return delete(ITEMS).where(_expired(), listed.exists())
+    return delete(ITEMS).where(_expired(), is_listed(d, ITEMS))
 
 
 def _expired() -> ColumnElement[bool]:

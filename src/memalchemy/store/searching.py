@@ -31,14 +31,16 @@ from memalchemy.store.shelf import Namespace, taken
 
 MODES = ("text", "vector", "hybrid")
 
-FUSED = 50
-"""How many of each ranking take part in a hybrid one, at least."""
+FUSED = (100, 1000)
+"""How many of each ranking take part in a hybrid one: it is the same as long as this is."""
 
 _RANK = 10
 """Reciprocal rank fusion: how slowly a rank loses its weight."""
 
 PAGE = 100
-"""Candidates that are looked at together, where a filter may drop some."""
+"""Candidates that are looked at together, where a filter may drop some; at first."""
+
+LARGEST_PAGE = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,11 @@ class Searching(Listing):
             raise ValueError(f"mode is one of {', '.join(MODES)}, not {mode!r}")
         if query is not None and not isinstance(query, str):
             raise TypeError(f"query is a str, not {type(query).__name__}")
+        if embedding is not None and mode == "text":
+            if query is not None:
+                raise ValueError("embedding= is for the modes vector and hybrid")
+            mode = "vector"
+        _check_threshold(threshold)
         path, wanted = encode_namespace(namespace), Filter.parse(filter)
         if query is None and embedding is None:
             with operation("store.search", **self._about(namespace)) as event:
@@ -144,18 +151,35 @@ class Searching(Listing):
         query: str | None = None,
         limit: int = 10,
         *,
+        prefix: bool = False,
         mode: str = "text",
         filter: Mapping[str, Any] | None = None,
+        threshold: float | None = None,
+        embedding: Any | None = None,
+        model: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[StoreItem]:
         """The hits of each namespace, at most *limit* of each, in the order of *namespaces*.
 
-        They are searched one after the other, and *query* is embedded for each.
+        Otherwise as `search`; the embedder is called once.
         """
+        if embedding is None and query is not None and mode != "text":
+            embedding = await self._vector(query, None)
+            if embedding is None and mode == "vector":
+                return []
         found: list[StoreItem] = []
         for namespace in namespaces:
             found += await self.search(
-                namespace, query, mode=mode, filter=filter, limit=limit, connection=connection
+                namespace,
+                query,
+                prefix=prefix,
+                mode=mode,
+                filter=filter,
+                limit=limit,
+                threshold=threshold,
+                embedding=embedding,
+                model=model,
+                connection=connection,
             )
         return found
 
@@ -176,6 +200,7 @@ class Searching(Listing):
         An item of several vectors counts by the nearest of them.
         """
         limit = check_limit(limit)
+        _check_threshold(threshold)
         path = encode_namespace(namespace)
         wanted = Filter.parse({"$metadata": metadata_filter} if metadata_filter else None)
         vector = check_vector(query_embedding, "query_embedding")
@@ -206,7 +231,7 @@ class Searching(Listing):
         self, mode: str, question: Question, limit: int, plans: list[SearchPlan]
     ) -> list[Ranked]:
         if mode == "hybrid":
-            most = max(limit, FUSED)
+            most = next((depth for depth in FUSED if limit <= depth), limit)
             both = [
                 await taken(self._by_words(question, most, plans), most),
                 await taken(self._by_meaning(question, most, plans), most),
@@ -253,6 +278,8 @@ class Searching(Listing):
             if len(rows) < binds["p_limit"]:
                 return
             binds["p_offset"] += len(rows)
+            # Each page ranks anew: where a filter drops most, few large ones cost less.
+            binds["p_limit"] = min(4 * binds["p_limit"], LARGEST_PAGE)
 
     async def _by_meaning(
         self, question: Question, limit: int, plans: list[SearchPlan]
@@ -308,6 +335,15 @@ class Searching(Listing):
 
 
 _LISTED = SearchPlan("list", "nothing was asked for: the newest first")
+
+
+def _check_threshold(threshold: float | None) -> None:
+    if threshold is None:
+        return
+    if isinstance(threshold, bool) or not isinstance(threshold, (int, float)):
+        raise TypeError(f"threshold is a score, not {type(threshold).__name__}")
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"threshold is a score, from 0 to 1: not {threshold}")
 
 
 def _fused(rankings: list[list[Ranked]]) -> list[Ranked]:

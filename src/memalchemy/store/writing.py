@@ -35,6 +35,7 @@ from memalchemy.search.scope import (
     ITEMS,
     Place,
     in_scope,
+    is_listed,
     key_lists,
     live_item,
     of_item,
@@ -208,11 +209,8 @@ def put_items(d: Dialect) -> Executable | None:
 @statement()
 def drop_vectors_of(d: Dialect) -> Executable:
     """Remove the vectors of the items that ``p_keys`` lists, of one tenant."""
-    listed = d.listed("p_keys", ("namespace", "key"))
-    same = [EMBEDDINGS.c[name] == listed.c[name] for name in ("namespace", "key")]
     tenant = EMBEDDINGS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
-    wanted: Select[Any] = select(literal_column("1")).select_from(listed).where(*same)
-    return delete(EMBEDDINGS).where(tenant, wanted.exists())
+    return delete(EMBEDDINGS).where(tenant, is_listed(d, EMBEDDINGS))
 
 
 @statement(expected=("any", "version"))

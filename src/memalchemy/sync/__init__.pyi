@@ -621,8 +621,14 @@ class NamespacedStore:
     def get(self, key: str, **more: Any) -> Any | None:
         """`Store.get`."""
 
+    def get_embedding(self, key: str, **more: Any) -> list[float] | None:
+        """`Store.get_embedding`."""
+
     def get_item(self, key: str, **more: Any) -> StoreItem | None:
         """`Store.get_item`."""
+
+    def list_items(self, **more: Any) -> list[StoreItem]:
+        """`Store.list_items`."""
 
     def list_keys(self, limit: int = 100, **more: Any) -> list[str]:
         """`Store.list_keys`."""
@@ -641,6 +647,14 @@ class NamespacedStore:
 
     def search(self, query: str | None = None, limit: int = 10, **more: Any) -> SearchHits:
         """`Store.search`."""
+
+    def search_by_embedding(
+        self,
+        query_embedding: Any,
+        limit: int = 10,
+        **more: Any,
+    ) -> list[SemanticSearchResult]:
+        """`Store.search_by_embedding`."""
 
 class Store:
     """Keeps values under a namespace and a key, and finds them by key, field, words and meaning.
@@ -972,13 +986,17 @@ class Store:
         query: str | None = None,
         limit: int = 10,
         *,
+        prefix: bool = False,
         mode: str = "text",
         filter: Mapping[str, Any] | None = None,
+        threshold: float | None = None,
+        embedding: Any | None = None,
+        model: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[StoreItem]:
         """The hits of each namespace, at most *limit* of each, in the order of *namespaces*.
 
-        They are searched one after the other, and *query* is embedded for each.
+        Otherwise as `search`; the embedder is called once.
         """
 
     def sweep(self, *, connection: HostConnection | None = None) -> int:

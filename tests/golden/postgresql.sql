@@ -4280,7 +4280,7 @@ JOIN pg_stat_progress_create_index AS running ON running.relid = made.oid
 WHERE made.relname = 'embeddings'
 
 -- search.items.narrowed_items(below=False)
-WITH within AS (
+WITH within AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items.key AS key
   FROM store_items
   WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
@@ -4291,7 +4291,7 @@ FROM within
 LIMIT $2
 
 -- search.items.narrowed_items(below=True)
-WITH within AS (
+WITH within AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items.key AS key
   FROM store_items
   WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',

@@ -252,7 +252,8 @@ class PostgreSQL(Dialect):
     def items_within(self, below: bool) -> FromClause:
         items = StoreItemRow.__table__
         within = _item_vector(items).bool_op("@@")(_scope())
-        return select(items.c.namespace, items.c.key).where(within).cte("within")
+        # Materialized: below a limit that it does not know, a generic plan would scan the table.
+        return self.once(select(items.c.namespace, items.c.key).where(within), "within")
 
     def item_scope(
         self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]

@@ -173,6 +173,19 @@ def read_vector(d: Dialect) -> Executable:
     return select(EMBEDDINGS.c.vector).where(of_item(EMBEDDINGS), *same, alive)
 
 
+@statement()
+def vectors_of_items(d: Dialect) -> Executable:
+    """The vectors of the items that ``p_keys`` lists, of one tenant and of every model."""
+    wanted = d.listed("p_keys", ("namespace", "key"))
+    pairs = ((EMBEDDINGS.c.namespace, wanted.c.namespace), (EMBEDDINGS.c.key, wanted.c.key))
+    names = ("namespace", "key", "field", "model", "part", "vector")
+    return (
+        select(*(EMBEDDINGS.c[name] for name in names))
+        .select_from(wanted.join(EMBEDDINGS, and_(*(a == b for a, b in pairs))))
+        .where(EMBEDDINGS.c.tenant == bindparam("k_tenant", type_=EMBEDDINGS.c.tenant.type))
+    )
+
+
 @statement(below=(False, True))
 def other_size(d: Dialect, below: bool) -> Executable:
     """The dimensions of some vector of a model."""

@@ -2587,6 +2587,17 @@ DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.expires_at <= :p_now
 
+-- store.queries.vectors_of_items()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector
+FROM (
+  SELECT each_.namespace, each_.key
+  FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+        key VARCHAR2(4000) PATH '$[1]')) each_) listed
+JOIN embeddings ON embeddings.namespace = listed.namespace
+AND embeddings.key = listed.key
+WHERE embeddings.tenant = :k_tenant
+
 -- store.writing.change_item(expected=any)
 UPDATE store_items
 SET meta=:p_meta, version=CASE

@@ -4788,6 +4788,16 @@ DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
 
+-- store.queries.vectors_of_items()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector
+FROM (
+  SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+JOIN embeddings ON embeddings.namespace = listed.namespace
+AND embeddings.key = listed.key
+WHERE embeddings.tenant = $2::VARCHAR
+
 -- store.writing.clear_items(below=False)
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR

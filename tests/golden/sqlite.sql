@@ -2835,6 +2835,16 @@ DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.expires_at <= ?
 
+-- store.queries.vectors_of_items()
+SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector
+FROM (
+  SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+  FROM json_each(?) AS each) AS listed
+JOIN embeddings ON embeddings.namespace = listed.namespace
+AND embeddings."key" = listed."key"
+WHERE embeddings.tenant = ?
+
 -- store.writing.clear_items(below=False)
 DELETE FROM store_items
 WHERE store_items.tenant = ?

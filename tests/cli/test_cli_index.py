@@ -17,7 +17,7 @@ Run = Callable[..., Answer]
 
 
 @pytest.fixture
-def database(postgres: Postgres) -> Iterator[str]:
+def named(postgres: Postgres) -> Iterator[str]:
     """The name of a database on a server."""
     name = postgres.create_database()
     yield name
@@ -25,9 +25,9 @@ def database(postgres: Postgres) -> Iterator[str]:
 
 
 @pytest.fixture
-def server(postgres: Postgres, database: str, call: Call) -> str:
+def server(postgres: Postgres, named: str, call: Call) -> str:
     """Its URL; it has the schema and a few vectors."""
-    url = postgres.url(database)
+    url = postgres.url(named)
     assert call("--db", url, "upgrade").code == 0
 
     async def fill() -> None:
@@ -88,21 +88,21 @@ def test_what_makes_no_sense_builds_and_drops_nothing(
 
 
 def test_a_role_that_may_not_is_told_what_its_owner_runs(
-    run: Run, server: str, database: str, postgres: Postgres, call: Call
+    run: Run, server: str, named: str, postgres: Postgres, call: Call
 ) -> None:
     role = "ma_index"
     postgres.execute(f"CREATE ROLE {role} LOGIN")
     for grant in Database(server).dialect.grants(role, None, (*TABLES, VERSION_TABLE)):
-        postgres.execute(grant, database)
-    url = postgres.url(database, user=role)
+        postgres.execute(grant, named)
+    url = postgres.url(named, user=role)
 
     refused = call("--db", url, "index", "build", "--dimensions", "3")
 
     assert refused.code == 3
-    assert refused.err.startswith("error [MA-AUTHENTICATION-FAILED]: ")
+    assert refused.err.startswith("error [MA-AUTHENTICATION]: ")
     assert "CREATE INDEX CONCURRENTLY" in refused.err
     assert run("show", "--json").json == []
-    postgres.execute(f"DROP OWNED BY {role}", database)
+    postgres.execute(f"DROP OWNED BY {role}", named)
     postgres.execute(f"DROP ROLE {role}")
 
 

@@ -48,6 +48,9 @@ BATCH = 500
 BATCH_BYTES = 16 * 1024 * 1024
 """A batch of long lines ends earlier."""
 
+ATTEMPTS = 5
+"""How often a batch is decided about anew, when others write the same items."""
+
 PAGE = 500
 
 _FIELDS = {
@@ -131,7 +134,7 @@ async def import_items(
     conflict if not. Nothing is written of a batch with a conflict, or with a line that is no item.
 
     Raises:
-        Conflict: somebody else wrote one of a batch's items while it was written.
+        Conflict: again and again somebody else wrote items of a batch while it was written.
     """
     number = 0
     for batch in _batches(lines):
@@ -283,9 +286,8 @@ async def _written(
         # In one order in every process: two that want the same rows do not block each other.
         for place in sorted(chosen):
             line = chosen[place]
-            expected = UNSET if place in there else None
-            version = yield from writing.put(d, line.row, line.vectors, expected)
-            if version is None:
+            expected = UNSET if on_conflict == "overwrite" else None
+            if (yield from writing.put(d, line.row, line.vectors, expected)) is None:
                 raise Conflict(
                     f"line {line.number}: key {place[1]!r} was written by somebody else while it "
                     "was imported; nothing of its batch was written. Run the import again."
@@ -295,7 +297,13 @@ async def _written(
     with operation("store.put", tenant=tenant) as event:
         event.details["items"] = len(good)
         event.payload_bytes = sum(len(line.row["p_value"]) for line in good)
-        outcome = await store._write(program, None, event)
+        for attempts_left in reversed(range(ATTEMPTS)):
+            try:
+                outcome = await store._write(program, None, event)
+                break
+            except Conflict:  # another wrote one of them since it was looked for: look again
+                if not attempts_left:
+                    raise
     return ImportedBatch(counts + outcome.counts, outcome.problems)
 
 

@@ -2803,12 +2803,13 @@ AND (store_items.expires_at IS NULL
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
-FROM (
-  SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-  FROM json_each(?) AS each) AS listed
-JOIN store_items ON store_items.namespace = listed.namespace
-AND store_items."key" = listed."key"
+FROM store_items
 WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  SELECT listed.namespace, listed."key"
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+    FROM json_each(?) AS each) AS listed)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
@@ -2838,12 +2839,13 @@ AND store_items.expires_at <= ?
 -- store.queries.vectors_of_items()
 SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
   embeddings.vector
-FROM (
-  SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-  FROM json_each(?) AS each) AS listed
-JOIN embeddings ON embeddings.namespace = listed.namespace
-AND embeddings."key" = listed."key"
+FROM embeddings
 WHERE embeddings.tenant = ?
+AND (embeddings.namespace, embeddings."key") IN (
+  SELECT listed.namespace, listed."key"
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+    FROM json_each(?) AS each) AS listed)
 
 -- store.writing.clear_items(below=False)
 DELETE FROM store_items

@@ -281,8 +281,6 @@ async def _written(
         found = yield queries.read_items(d), binds
         there = {(row.namespace, row.key): row for row in found}
         outcome, chosen = _decided(good, there, on_conflict)
-        if outcome.problems:
-            return outcome
         # In one order in every process: two that want the same rows do not block each other.
         for place in sorted(chosen):
             line = chosen[place]
@@ -310,7 +308,7 @@ async def _written(
 def _decided(
     good: list[_Line], there: dict[Place, Any], on_conflict: OnConflict
 ) -> tuple[ImportedBatch, dict[Place, _Line]]:
-    """What becomes of each line, and those to write: of one place the last."""
+    """What becomes of each line, and those to write: of one place the last; with a problem none."""
     counts: Counter[str] = Counter()
     problems: list[Problem] = []
     chosen: dict[Place, _Line] = {}

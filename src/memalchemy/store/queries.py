@@ -16,6 +16,7 @@ from sqlalchemy import (
     not_,
     or_,
     select,
+    tuple_,
 )
 
 from memalchemy.codec.items import decode_item
@@ -85,13 +86,8 @@ def has_item(d: Dialect) -> Executable:
 @statement()
 def read_items(d: Dialect) -> Executable:
     """The items that ``p_keys`` lists, of one tenant."""
-    wanted = d.listed("p_keys", ("namespace", "key"))
-    same = and_(ITEMS.c.namespace == wanted.c.namespace, ITEMS.c.key == wanted.c.key)
-    return (
-        select(*stored())
-        .select_from(wanted.join(ITEMS, same))
-        .where(ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type), live_item())
-    )
+    tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    return select(*stored()).where(tenant, _among(d, ITEMS), live_item())
 
 
 @statement(after=(False, True))
@@ -176,14 +172,9 @@ def read_vector(d: Dialect) -> Executable:
 @statement()
 def vectors_of_items(d: Dialect) -> Executable:
     """The vectors of the items that ``p_keys`` lists, of one tenant and of every model."""
-    wanted = d.listed("p_keys", ("namespace", "key"))
-    pairs = ((EMBEDDINGS.c.namespace, wanted.c.namespace), (EMBEDDINGS.c.key, wanted.c.key))
     names = ("namespace", "key", "field", "model", "part", "vector")
-    return (
-        select(*(EMBEDDINGS.c[name] for name in names))
-        .select_from(wanted.join(EMBEDDINGS, and_(*(a == b for a, b in pairs))))
-        .where(EMBEDDINGS.c.tenant == bindparam("k_tenant", type_=EMBEDDINGS.c.tenant.type))
-    )
+    tenant = EMBEDDINGS.c.tenant == bindparam("k_tenant", type_=EMBEDDINGS.c.tenant.type)
+    return select(*(EMBEDDINGS.c[name] for name in names)).where(tenant, _among(d, EMBEDDINGS))
 
 
 @statement(below=(False, True))
@@ -200,6 +191,17 @@ def sweep_items(d: Dialect) -> Executable:
         ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type),
         ITEMS.c.expires_at <= bindparam("p_now", type_=ITEMS.c.expires_at.type),
     )
+
+
+def _among(d: Dialect, table: Any) -> ColumnElement[bool]:
+    """One of the items that ``p_keys`` lists.
+
+    Not a join: without statistics SQLite goes through all items of the tenant for that, and for
+    each through the list.
+    """
+    wanted = d.listed("p_keys", ("namespace", "key"))
+    places = select(wanted.c.namespace, wanted.c.key)
+    return tuple_(table.c.namespace, table.c.key).in_(places)
 
 
 def _bind(name: str, column: Any) -> Any:

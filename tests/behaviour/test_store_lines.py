@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import sqlite3
 from collections import Counter
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.dialects import sqlite
 
 from memalchemy import Database, Store
-from memalchemy.store import lines
+from memalchemy.store import lines, queries
 from memalchemy.store.lines import export_items, import_items
 
 
@@ -116,3 +121,21 @@ async def test_imported_items_are_found_by_their_words_fields_and_vectors(db: Da
     await imported(store, numbered(3), on_conflict="overwrite")
     assert await store.search(("n",), "tea") == []
     assert await store.get_embedding(("n",), "0001") is None
+
+
+@pytest.mark.parametrize("read", [queries.read_items, queries.vectors_of_items])
+def test_sqlite_looks_listed_items_up_by_their_key(read: Any, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/plans.db"
+    asyncio.run(_made(url))
+    d = Database(url).dialect
+    sql = str(read(d).compile(dialect=sqlite.dialect(paramstyle="named")))
+    with closing(sqlite3.connect(tmp_path / "plans.db")) as connection:
+        names = set(re.findall(r":(\w+)", sql))
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {sql}", dict.fromkeys(names)).fetchall()
+
+    assert "(tenant=? AND namespace=? AND key=?" in plan[0][3]
+
+
+async def _made(url: str) -> None:
+    async with Database(url) as db:
+        await Store(db).put(("n",), "k", 1)

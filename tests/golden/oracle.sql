@@ -2567,13 +2567,14 @@ AND (store_items.expires_at IS NULL
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
-FROM (
-  SELECT each_.namespace, each_.key
-  FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
-        key VARCHAR2(4000) PATH '$[1]')) each_) listed
-JOIN store_items ON store_items.namespace = listed.namespace
-AND store_items.key = listed.key
+FROM store_items
 WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
@@ -2594,6 +2595,18 @@ AND (EXISTS (
     AND store_items.key = :k_key
     AND (store_items.expires_at IS NULL
       OR store_items.expires_at > :p_now)))
+
+-- store.queries.vectors_of_items()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
 -- store.writing.change_item(expected=any)
 UPDATE store_items

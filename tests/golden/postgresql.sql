@@ -4771,12 +4771,13 @@ AND (store_items.expires_at IS NULL
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
-FROM (
-  SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
-JOIN store_items ON store_items.namespace = listed.namespace
-AND store_items.key = listed.key
-WHERE store_items.tenant = $2::VARCHAR
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 
@@ -4797,6 +4798,17 @@ AND (EXISTS (
     AND store_items.key = $3::VARCHAR
     AND (store_items.expires_at IS NULL
       OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)))
+
+-- store.queries.vectors_of_items()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
 -- store.writing.clear_items(below=False)
 DELETE FROM store_items

@@ -2852,18 +2852,19 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
 -- store.queries.read_items()
-WITH listed AS MATERIALIZED (
-  SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
-  FROM (
-    SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-    FROM json_each(?) AS each) AS each_listed)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
-FROM listed
-JOIN store_items ON store_items.namespace = listed.namespace
-AND store_items."key" = listed."key"
+FROM store_items
 WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
@@ -2884,6 +2885,20 @@ AND (EXISTS (
     AND store_items."key" = ?
     AND (store_items.expires_at IS NULL
       OR store_items.expires_at > ?)))
+
+-- store.queries.vectors_of_items()
+SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND (embeddings.namespace, embeddings."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
 
 -- store.writing.clear_items(below=False)
 DELETE FROM store_items

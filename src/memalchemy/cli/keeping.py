@@ -65,7 +65,7 @@ async def export(
             thread_id=thread,
             metadata=arguments.metadata(metadata),
         )
-        count = await _write(records, output)
+        count = await write_lines(records, output)
     if thread and not count:
         raise NotFound(f"there is no thread {thread!r}")
     if output is None:
@@ -183,7 +183,8 @@ async def _without_effect(
         return result
 
 
-async def _write(records: AsyncIterator[dict[str, Any]], output: Path | None) -> int:
+async def write_lines(records: AsyncIterator[dict[str, Any]], output: Path | None) -> int:
+    """Write *records* as JSON lines, and return how many; a file appears when it is complete."""
     unfinished = output and output.with_name(f".{output.name}.{os.getpid()}.part")
     count = 0
     try:

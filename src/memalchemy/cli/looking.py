@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from memalchemy import Checkpointer, CheckpointInfo
     from memalchemy.space import Space
 
+S = TypeVar("S")
 T = TypeVar("T")
 AT_ONCE = 8
 
@@ -47,7 +48,7 @@ async def threads(
     async with at.database() as db:
         checkpointer = at.checkpointer(db)
         ids = await checkpointer.list_threads(limit, pattern)
-        found = [row for row in await _each(ids, lambda t: _thread(checkpointer, t)) if row]
+        found = [row for row in await each(ids, lambda t: _thread(checkpointer, t)) if row]
     if at.as_json:
         at.terminal.document(found)
         return
@@ -361,7 +362,7 @@ async def _branches(checkpointer: Checkpointer, infos: list[CheckpointInfo]) -> 
     return found
 
 
-async def _each(items: list[str], work: Callable[[str], Awaitable[T]]) -> list[T]:
+async def each(items: list[S], work: Callable[[S], Awaitable[T]]) -> list[T]:
     """*work* on every item, a few at once; the results in the order of the items."""
     results: list[T] = []
     for start in range(0, len(items), AT_ONCE):

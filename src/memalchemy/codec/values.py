@@ -306,19 +306,45 @@ def _without_bytes(tree: Any) -> Any:
     return tree
 
 
-def _untagged(content: Any) -> Any:
-    return untag(content, _UNTAG)
+def from_jsonable(tree: Any) -> Any:
+    """The inverse of `jsonable`.
+
+    Raises:
+        ValueError: it holds a tag that says nothing; a data file may come from anybody.
+    """
+    try:
+        return untag(tree, _UNTAG_JSON)
+    except UNREADABLE as error:
+        raise ValueError(f"holds a tag that cannot be read ({type(error).__name__})") from error
 
 
-_UNTAG: dict[str, Callable[[Any], Any]] = {
-    "~x": lambda c: c.decode("utf-8", "surrogatepass"),
-    "~i": lambda c: int(c, 16),
-    "~t": lambda c: tuple(map(_untagged, c)),
-    "~s": lambda c: set(map(_untagged, c)),
-    "~f": lambda c: frozenset(map(_untagged, c)),
-    "~dt": to_datetime,
-    "~d": date.fromisoformat,
-    "~u": lambda c: UUID(hex=c),
-    "~c": Decimal,
-    "~o": lambda c: {_untagged(k): _untagged(v) for k, v in c},
-}
+def _meanings(own: Mapping[str, Callable[[Any], Any]]) -> dict[str, Callable[[Any], Any]]:
+    """What each tag means: those that an encoding spells in its *own* way, and the others."""
+    tags = dict(own)
+
+    def inner(content: Any) -> Any:
+        return untag(content, tags)
+
+    shared: dict[str, Callable[[Any], Any]] = {
+        "~i": lambda c: int(c, 16),
+        "~t": lambda c: tuple(map(inner, c)),
+        "~s": lambda c: set(map(inner, c)),
+        "~f": lambda c: frozenset(map(inner, c)),
+        "~dt": to_datetime,
+        "~d": date.fromisoformat,
+        "~u": lambda c: UUID(hex=c),
+        "~c": Decimal,
+        "~o": lambda c: {inner(k): inner(v) for k, v in c},
+    }
+    tags |= shared
+    return tags
+
+
+_UNTAG = _meanings({"~x": lambda c: c.decode("utf-8", "surrogatepass")})
+_UNTAG_JSON = _meanings(
+    {
+        "~x": lambda c: base64.b64decode(c, validate=True).decode("utf-8", "surrogatepass"),
+        "~b": lambda c: base64.b64decode(c, validate=True),
+        "~n": float,
+    }
+)

@@ -89,7 +89,11 @@ def key_lists(d: Dialect, places: Iterable[Place]) -> Iterator[str]:
 
 
 def is_listed(d: Dialect, table: Any) -> ColumnElement[bool]:
-    """Whether a row is of an item that ``p_keys`` names; see `key_lists`."""
+    """Whether a row is of an item that ``p_keys`` names; see `key_lists`.
+
+    Not a join: without statistics SQLite goes through all items of the tenant for that, and for
+    each through the list.
+    """
     named = d.listed("p_keys", ("namespace", "key"))
     names: Select[Any] = select(named.c.namespace, named.c.key)
     return tuple_(table.c.namespace, table.c.key).in_(names)

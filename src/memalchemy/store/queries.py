@@ -86,13 +86,8 @@ def has_item(d: Dialect) -> Executable:
 @statement()
 def read_items(d: Dialect) -> Executable:
     """The items that ``p_keys`` lists, of one tenant."""
-    wanted = d.listed("p_keys", ("namespace", "key"))
-    same = and_(ITEMS.c.namespace == wanted.c.namespace, ITEMS.c.key == wanted.c.key)
-    return (
-        select(*stored())
-        .select_from(wanted.join(ITEMS, same))
-        .where(ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type), live_item())
-    )
+    tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    return select(*stored()).where(tenant, is_listed(d, ITEMS), live_item())
 
 
 @statement(after=(False, True))
@@ -172,6 +167,14 @@ def read_vector(d: Dialect) -> Executable:
     same = [EMBEDDINGS.c[name] == _bind(name, EMBEDDINGS.c[name]) for name in names]
     alive = select(literal_column("1")).where(of_item(ITEMS), live_item()).exists()
     return select(EMBEDDINGS.c.vector).where(of_item(EMBEDDINGS), *same, alive)
+
+
+@statement()
+def vectors_of_items(d: Dialect) -> Executable:
+    """The vectors of the items that ``p_keys`` lists, of one tenant and of every model."""
+    names = ("namespace", "key", "field", "model", "part", "vector")
+    tenant = EMBEDDINGS.c.tenant == bindparam("k_tenant", type_=EMBEDDINGS.c.tenant.type)
+    return select(*(EMBEDDINGS.c[name] for name in names)).where(tenant, is_listed(d, EMBEDDINGS))
 
 
 @statement(below=(False, True))

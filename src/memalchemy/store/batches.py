@@ -7,13 +7,10 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-import orjson
-
 from memalchemy.codec import items as codec
 from memalchemy.contracts import Seconds
 from memalchemy.database import HostConnection, off_loop
 from memalchemy.events import operation
-from memalchemy.keys import encode_id
 from memalchemy.metadata import check_metadata
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
@@ -74,12 +71,10 @@ class Batches(Shelf):
             binds = self._item(parts, key)
             wanted[binds["k_namespace"], key] = (parts, key)
         found: dict[tuple[tuple[str, ...], str], Any] = {}
-        names = list(wanted)
         with operation("store.get", tenant=self.db.tenant) as event:
-            for start in range(0, len(names), READ_AT_ONCE):
-                some = [[path, encode_id(key)] for path, key in names[start : start + READ_AT_ONCE]]
-                binds = {"k_tenant": self.db.tenant, "p_keys": orjson.dumps(some).decode()}
-                statement = queries.read_items(self.db.dialect)
+            statement = queries.read_items(self.db.dialect)
+            for some in queries.key_lists(self.db.dialect, wanted, READ_AT_ONCE):
+                binds = {"k_tenant": self.db.tenant, "p_keys": some}
                 for row in await self._rows(statement, binds, connection, event):
                     found[wanted[row.namespace, row.key]] = queries.value(row)
         return {name: found[name] for name in wanted.values() if name in found}

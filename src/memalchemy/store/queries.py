@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import orjson
 from sqlalchemy import (
     ColumnElement,
     Executable,
@@ -21,7 +23,7 @@ from sqlalchemy import (
 from memalchemy.codec.items import decode_item
 from memalchemy.contracts import StoreItem
 from memalchemy.dialects import Dialect
-from memalchemy.keys import decode_namespace
+from memalchemy.keys import decode_namespace, encode_id
 from memalchemy.search.scope import (
     EMBEDDINGS,
     ITEMS,
@@ -94,6 +96,22 @@ def read_items(d: Dialect) -> Executable:
     )
 
 
+def key_lists(d: Dialect, places: Iterable[tuple[str, str]], most: int) -> Iterator[str]:
+    """Values for ``p_keys``: encoded namespaces and keys, in lists of *most* or of what fits."""
+    some: list[str] = []
+    length = 0
+    for path, key in places:
+        one = orjson.dumps([path, encode_id(key)]).decode()
+        size = len(one.encode()) + len(",")
+        if some and (len(some) == most or length + size > (d.list_bytes or length + size)):
+            yield f"[{','.join(some)}]"
+            some, length = [], 0
+        some.append(one)
+        length += size
+    if some:
+        yield f"[{','.join(some)}]"
+
+
 @statement(after=(False, True))
 def list_keys(d: Dialect, after: bool) -> Executable:
     """Keys of one namespace, in their order: from ``p_low`` on, below ``p_high``."""
@@ -157,11 +175,11 @@ def list_paths(d: Dialect) -> Executable:
         )
         return found.scalar_subquery()
 
-    first = select(least(later.c.namespace >= _bind("low", ITEMS.c.namespace)).label("path"))
+    first = select(least(later.c.namespace >= _bind("low", ITEMS.c.namespace)).label("place"))
     paths = first.cte("paths", recursive=True)
-    following = least(later.c.namespace > paths.c.path)
-    paths = paths.union_all(select(following).where(paths.c.path.is_not(None)))
-    return _limited(select(paths.c.path).where(paths.c.path.is_not(None)))
+    following = least(later.c.namespace > paths.c.place)
+    paths = paths.union_all(select(following).where(paths.c.place.is_not(None)))
+    return _limited(select(paths.c.place).where(paths.c.place.is_not(None)))
 
 
 @statement()

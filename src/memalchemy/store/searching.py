@@ -8,8 +8,6 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
-import orjson
-
 from memalchemy.codec import text
 from memalchemy.codec.items import FieldWords
 from memalchemy.contracts import (
@@ -23,7 +21,7 @@ from memalchemy.contracts import (
 from memalchemy.database import HostConnection
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
-from memalchemy.keys import encode_id, encode_namespace
+from memalchemy.keys import encode_namespace
 from memalchemy.search.items import narrowed_items, search_items
 from memalchemy.search.scope import scope_binds
 from memalchemy.search.vectors import Wanted, check_vector, nearest
@@ -321,9 +319,8 @@ class Searching(Listing):
         """The items at *places*, in their order, that are still there and pass the filter."""
         found: dict[Place, StoreItem] = {}
         statement = queries.read_items(self.db.dialect)
-        for start in range(0, len(places), PAGE):
-            some = [[path, encode_id(key)] for path, key in places[start : start + PAGE]]
-            binds = {"k_tenant": self.db.tenant, "p_keys": orjson.dumps(some).decode()}
+        for some in queries.key_lists(self.db.dialect, places, PAGE):
+            binds = {"k_tenant": self.db.tenant, "p_keys": some}
             rows = await self._rows(
                 statement, binds, question.connection, question.event, stale=True
             )

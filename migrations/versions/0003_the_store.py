@@ -104,7 +104,6 @@ def _sqlite() -> None:
         f"WHERE {THERE.format(row='store_items')}"
     )
 
-
     # SQLite heeds foreign keys only on a connection that asked for it.
     same = " AND ".join(f"{name} = old.{name}" for name in ("tenant", "namespace", "key"))
     op.execute(

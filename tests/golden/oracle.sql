@@ -2490,7 +2490,7 @@ ORDER BY store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
 -- store.queries.list_paths()
-WITH paths(path) AS (
+WITH paths(place) AS (
   SELECT (
     SELECT min(later.namespace) AS min_1
     FROM store_items later
@@ -2500,24 +2500,24 @@ WITH paths(path) AS (
     AND NOT (later.namespace >= :p_house
       AND later.namespace < :p_house_end)
     AND (later.expires_at IS NULL
-      OR later.expires_at > :p_now)) AS path
+      OR later.expires_at > :p_now)) AS place
   FROM DUAL
   UNION ALL
   SELECT (
     SELECT min(later.namespace) AS min_2
     FROM store_items later
     WHERE later.tenant = :k_tenant
-    AND later.namespace > paths.path
+    AND later.namespace > paths.place
     AND later.namespace < :p_high
     AND NOT (later.namespace >= :p_house
       AND later.namespace < :p_house_end)
     AND (later.expires_at IS NULL
       OR later.expires_at > :p_now)) AS anon_1
   FROM paths
-  WHERE paths.path IS NOT NULL)
-SELECT paths.path
+  WHERE paths.place IS NOT NULL)
+SELECT paths.place
 FROM paths
-WHERE paths.path IS NOT NULL
+WHERE paths.place IS NOT NULL
 FETCH FIRST :p_limit ROWS ONLY
 
 -- store.queries.other_size(below=False)
@@ -2718,11 +2718,13 @@ WHERE threads.tenant != '~'
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = :k_tenant
+AND store_items.namespace != '/~vectors/'
 
 -- transfer.statements.count_rows(table=store_items, scope=all)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 
 -- transfer.statements.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
@@ -2807,6 +2809,7 @@ FETCH FIRST :p_limit ROWS ONLY
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = :k_tenant
+AND store_items.namespace != '/~vectors/'
 AND store_items.namespace >= :p_namespace
 AND (store_items.namespace > :p_namespace
   OR store_items.namespace = :p_namespace
@@ -2818,6 +2821,7 @@ FETCH FIRST :p_limit ROWS ONLY
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = :k_tenant
+AND store_items.namespace != '/~vectors/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -2825,6 +2829,7 @@ FETCH FIRST :p_limit ROWS ONLY
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 AND store_items.tenant >= :p_tenant
 AND (store_items.tenant > :p_tenant
   OR store_items.tenant = :p_tenant
@@ -2838,6 +2843,7 @@ FETCH FIRST :p_limit ROWS ONLY
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 

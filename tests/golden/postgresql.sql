@@ -4693,7 +4693,7 @@ ORDER BY store_items.key
 LIMIT $5
 
 -- store.queries.list_paths()
-WITH RECURSIVE paths(path) AS (
+WITH RECURSIVE paths(place) AS (
   SELECT (
     SELECT min(later.namespace) AS min_1
     FROM store_items AS later
@@ -4703,23 +4703,23 @@ WITH RECURSIVE paths(path) AS (
     AND NOT (later.namespace >= $4::VARCHAR
       AND later.namespace < $5::VARCHAR)
     AND (later.expires_at IS NULL
-      OR later.expires_at > $6::TIMESTAMP WITH TIME ZONE)) AS path
+      OR later.expires_at > $6::TIMESTAMP WITH TIME ZONE)) AS place
   UNION ALL
   SELECT (
     SELECT min(later.namespace) AS min_2
     FROM store_items AS later
     WHERE later.tenant = $1::VARCHAR
-    AND later.namespace > paths.path
+    AND later.namespace > paths.place
     AND later.namespace < $3::VARCHAR
     AND NOT (later.namespace >= $4::VARCHAR
       AND later.namespace < $5::VARCHAR)
     AND (later.expires_at IS NULL
       OR later.expires_at > $6::TIMESTAMP WITH TIME ZONE)) AS anon_1
   FROM paths
-  WHERE paths.path IS NOT NULL)
-SELECT paths.path
+  WHERE paths.place IS NOT NULL)
+SELECT paths.place
 FROM paths
-WHERE paths.path IS NOT NULL
+WHERE paths.place IS NOT NULL
 LIMIT $7
 
 -- store.queries.other_size(below=False)
@@ -5013,11 +5013,13 @@ WHERE threads.tenant != '~'
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
 
 -- transfer.statements.count_rows(table=store_items, scope=all)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 
 -- transfer.statements.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
@@ -5100,6 +5102,7 @@ LIMIT $1
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
 AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $4
@@ -5108,6 +5111,7 @@ LIMIT $4
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $2
 
@@ -5115,6 +5119,7 @@ LIMIT $2
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 AND (store_items.tenant, store_items.namespace, store_items.key) > ($1::VARCHAR, $2::VARCHAR,
     $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
@@ -5124,6 +5129,7 @@ LIMIT $4
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $1
 

@@ -2737,7 +2737,7 @@ LIMIT ?
 OFFSET ?
 
 -- store.queries.list_paths()
-WITH RECURSIVE paths(path) AS (
+WITH RECURSIVE paths(place) AS (
   SELECT (
     SELECT min(later.namespace) AS min_1
     FROM store_items AS later
@@ -2747,23 +2747,23 @@ WITH RECURSIVE paths(path) AS (
     AND NOT (later.namespace >= ?
       AND later.namespace < ?)
     AND (later.expires_at IS NULL
-      OR later.expires_at > ?)) AS path
+      OR later.expires_at > ?)) AS place
   UNION ALL
   SELECT (
     SELECT min(later.namespace) AS min_2
     FROM store_items AS later
     WHERE later.tenant = ?
-    AND later.namespace > paths.path
+    AND later.namespace > paths.place
     AND later.namespace < ?
     AND NOT (later.namespace >= ?
       AND later.namespace < ?)
     AND (later.expires_at IS NULL
       OR later.expires_at > ?)) AS anon_1
   FROM paths
-  WHERE paths.path IS NOT NULL)
-SELECT paths.path
+  WHERE paths.place IS NOT NULL)
+SELECT paths.place
 FROM paths
-WHERE paths.path IS NOT NULL
+WHERE paths.place IS NOT NULL
 LIMIT ?
 OFFSET ?
 
@@ -2965,11 +2965,13 @@ WHERE threads.tenant != '~'
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = ?
+AND store_items.namespace != '/~vectors/'
 
 -- transfer.statements.count_rows(table=store_items, scope=all)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 
 -- transfer.statements.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change, vector)
@@ -3042,6 +3044,7 @@ OFFSET ?
 SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
+AND store_items.namespace != '/~vectors/'
 AND (store_items.namespace, store_items."key") > (?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
@@ -3051,6 +3054,7 @@ OFFSET ?
 SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
+AND store_items.namespace != '/~vectors/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -3059,6 +3063,7 @@ OFFSET ?
 SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 AND (store_items.tenant, store_items.namespace, store_items."key") > (?, ?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
@@ -3068,6 +3073,7 @@ OFFSET ?
 SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?

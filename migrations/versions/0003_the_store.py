@@ -25,8 +25,8 @@ FTS5_TOKENIZE = "unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'"
 
 SCOPE = "'x' || lower(hex({row}.tenant || char(31) || {row}.namespace))"
 
-# A vector that goes, whoever removes it, is counted: caches of the namespace look again. The counter
-# is called as `memalchemy.search.counting` calls it; of a long path it knows the path.
+# A vector that goes, whoever removes it, is counted: caches of the namespace look again. The
+# counter is called as `memalchemy.search.counting` calls it; of a long path it knows the path.
 COUNT = (
     "UPDATE store_items SET version = version + 1, lifetime = version + 1, "
     "checksum = abs(random() % 9007199254740992) "

@@ -411,6 +411,19 @@ WHERE checkpoints.tenant = :k_tenant
 AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
         :match_key RETURNING JSON), :match_pair RETURNING JSON))
 
+-- checkpoints.upkeep.erase_item()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND store_items.version = :p_version
+
+-- checkpoints.upkeep.erase_own()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :p_house
+AND store_items.namespace < :p_house_end
+
 -- checkpoints.upkeep.erase_tenant(table=embeddings)
 DELETE FROM embeddings
 WHERE embeddings.tenant = :k_tenant
@@ -438,6 +451,32 @@ WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.thread_id = :k_thread_id
 AND checkpoints.namespace = :k_namespace
 ORDER BY checkpoints.seq
+
+-- checkpoints.upkeep.list_items(narrowed=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.upkeep.list_items(narrowed=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+AND store_items.namespace >= :p_namespace
+AND (store_items.namespace > :p_namespace
+  OR store_items.namespace = :p_namespace
+  AND store_items.key > :p_key)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
 
 -- checkpoints.upkeep.list_namespaces()
 SELECT threads.namespace, threads.deleted_at
@@ -2266,6 +2305,21 @@ AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
 AND threads.head_id IS NOT NULL
 
+-- space.measuring.measure_items()
+SELECT count(*) AS entries, coalesce(sum(CASE
+    WHEN (store_items.expires_at IS NULL
+      OR store_items.expires_at > :p_now) THEN :param_1
+    ELSE :param_2 END), :coalesce_1) AS live, coalesce(sum(length(store_items.value)),
+    :coalesce_2) AS value_bytes, coalesce(sum(CASE
+    WHEN (store_items.search_text IS NOT NULL
+      OR store_items.field_terms IS NOT NULL) THEN :param_3
+    ELSE :param_4 END), :coalesce_3) AS texts, coalesce(sum(length(store_items.search_text)),
+    :coalesce_4) + coalesce(sum(length(store_items.field_terms)), :coalesce_5) AS text_bytes
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND NOT (store_items.namespace >= :p_house
+  AND store_items.namespace < :p_house_end)
+
 -- space.measuring.measure_kinds()
 SELECT deltas.kind, count(*) AS entries, sum(length(deltas.payload)) AS payload_bytes,
   count(deltas.search_text) AS texts, coalesce(sum(length(deltas.search_text)),
@@ -2303,6 +2357,11 @@ WHERE checkpoints.tenant = :k_tenant
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
+
+-- space.measuring.measure_vectors()
+SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), :coalesce_1) AS numbers
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
 
 -- space.measuring.sizes(exact=True)
 SELECT lower(s.segment_name) AS name, lower(coalesce(i.table_name, l.table_name,

@@ -415,6 +415,19 @@ WHERE checkpoints.tenant = $1::VARCHAR
 AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
 
+-- checkpoints.upkeep.erase_item()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND store_items.version = $4::BIGINT
+
+-- checkpoints.upkeep.erase_own()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+
 -- checkpoints.upkeep.erase_tenant(table=embeddings)
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
@@ -442,6 +455,74 @@ WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.thread_id = $2::VARCHAR
 AND checkpoints.namespace = $3::VARCHAR
 ORDER BY checkpoints.seq
+
+-- checkpoints.upkeep.list_items(narrowed=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $6
+
+-- checkpoints.upkeep.list_items(narrowed=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND store_items.namespace >= $6::VARCHAR
+AND (store_items.namespace > $6::VARCHAR
+  OR store_items.namespace = $6::VARCHAR
+  AND store_items.key > $7::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $8
+
+-- checkpoints.upkeep.list_items(narrowed=True, after=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items
+  WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
+          coalesce(store_items.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+JOIN within ON within.namespace = store_items.namespace
+AND within.key = store_items.key
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $7
+
+-- checkpoints.upkeep.list_items(narrowed=True, after=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items
+  WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
+          coalesce(store_items.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+JOIN within ON within.namespace = store_items.namespace
+AND within.key = store_items.key
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+AND store_items.namespace >= $7::VARCHAR
+AND (store_items.namespace > $7::VARCHAR
+  OR store_items.namespace = $7::VARCHAR
+  AND store_items.key > $8::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $9
 
 -- checkpoints.upkeep.list_namespaces()
 SELECT threads.namespace, threads.deleted_at
@@ -4418,6 +4499,21 @@ AND (threads.expires_at IS NULL
   OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
 AND threads.head_id IS NOT NULL
 
+-- space.measuring.measure_items()
+SELECT count(*) AS entries, coalesce(sum(CASE
+    WHEN (store_items.expires_at IS NULL
+      OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN $2::INTEGER
+    ELSE $3::INTEGER END), $4::INTEGER) AS live, coalesce(sum(octet_length(store_items.value)),
+    $5::INTEGER) AS value_bytes, coalesce(sum(CASE
+    WHEN (store_items.search_text IS NOT NULL
+      OR store_items.field_terms IS NOT NULL) THEN $6::INTEGER
+    ELSE $7::INTEGER END), $8::INTEGER) AS texts, coalesce(sum(octet_length(store_items.search_text)),
+    $9::INTEGER) + coalesce(sum(octet_length(store_items.field_terms)), $10::INTEGER) AS text_bytes
+FROM store_items
+WHERE store_items.tenant = $11::VARCHAR
+AND NOT (store_items.namespace >= $12::VARCHAR
+  AND store_items.namespace < $13::VARCHAR)
+
 -- space.measuring.measure_kinds()
 SELECT deltas.kind, count(*) AS entries, sum(octet_length(deltas.payload)) AS payload_bytes,
   count(deltas.search_text) AS texts, coalesce(sum(octet_length(deltas.search_text)),
@@ -4456,6 +4552,11 @@ WHERE checkpoints.tenant = $6::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+
+-- space.measuring.measure_vectors()
+SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), $1::INTEGER) AS numbers
+FROM embeddings
+WHERE embeddings.tenant = $2::VARCHAR
 
 -- space.measuring.sizes(exact=True)
 WITH made AS (

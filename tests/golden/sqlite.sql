@@ -525,6 +525,19 @@ AND (EXISTS (
       OR "each".type = 'array')
     AND "each".value = json(?)))
 
+-- checkpoints.upkeep.erase_item()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND store_items.version = ?
+
+-- checkpoints.upkeep.erase_own()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+
 -- checkpoints.upkeep.erase_tenant(table=embeddings)
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
@@ -553,6 +566,78 @@ AND checkpoints.thread_id = ?
 AND checkpoints.namespace = ?
 ORDER BY checkpoints.seq
 
+-- checkpoints.upkeep.list_items(narrowed=False, after=False)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.upkeep.list_items(narrowed=False, after=True)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND store_items.namespace >= ?
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.upkeep.list_items(narrowed=True, after=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
+FROM store_items
+JOIN within ON store_items.namespace = within.namespace
+AND store_items."key" = within."key"
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.upkeep.list_items(narrowed=True, after=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
+FROM store_items
+JOIN within ON store_items.namespace = within.namespace
+AND store_items."key" = within."key"
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND store_items.namespace >= ?
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
 -- checkpoints.upkeep.list_namespaces()
 SELECT threads.namespace, threads.deleted_at
 FROM threads
@@ -572,6 +657,10 @@ VALUES ('optimize')
 
 -- checkpoints.upkeep.purge(index=checkpoints_meta)
 INSERT INTO checkpoints_meta(checkpoints_meta)
+VALUES ('optimize')
+
+-- checkpoints.upkeep.purge(index=store_items_search)
+INSERT INTO store_items_search(store_items_search)
 VALUES ('optimize')
 
 -- checkpoints.upkeep.rewrite_delta()
@@ -2356,6 +2445,21 @@ SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum
 FROM pragma_page_count AS p, pragma_freelist_count AS f, pragma_page_size AS s,
   pragma_auto_vacuum AS a
 
+-- space.measuring.measure_items()
+SELECT count(*) AS entries, coalesce(sum(CASE
+    WHEN (store_items.expires_at IS NULL
+      OR store_items.expires_at > ?) THEN ?
+    ELSE ? END), ?) AS live, coalesce(sum(length(store_items.value)), ?) AS value_bytes,
+  coalesce(sum(CASE
+    WHEN (store_items.search_text IS NOT NULL
+      OR store_items.field_terms IS NOT NULL) THEN ?
+    ELSE ? END), ?) AS texts, coalesce(sum(length(CAST(store_items.search_text AS BLOB))),
+    ?) + coalesce(sum(length(CAST(store_items.field_terms AS BLOB))), ?) AS text_bytes
+FROM store_items
+WHERE store_items.tenant = ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+
 -- space.measuring.measure_kinds()
 SELECT deltas.kind, count(*) AS entries, sum(length(deltas.payload)) AS payload_bytes,
   count(deltas.search_text) AS texts, coalesce(sum(length(CAST(deltas.search_text AS BLOB))),
@@ -2394,6 +2498,11 @@ WHERE checkpoints.tenant = ?
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
+
+-- space.measuring.measure_vectors()
+SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), ?) AS numbers
+FROM embeddings
+WHERE embeddings.tenant = ?
 
 -- space.measuring.sizes(exact=True)
 SELECT pages.name AS name, coalesce(made.tbl_name, pages.name) AS owner, coalesce(made.type,
@@ -2518,6 +2627,9 @@ FROM deltas_search_data
 UNION ALL
 SELECT 'checkpoints_meta_data', 'checkpoints', 'index', coalesce(sum(length(block)), 0)
 FROM checkpoints_meta_data
+UNION ALL
+SELECT 'store_items_search_data', 'store_items', 'index', coalesce(sum(length(block)), 0)
+FROM store_items_search_data
 
 -- space.reclaiming.step(what=changes)
 SELECT total_changes() AS changes
@@ -2545,12 +2657,20 @@ VALUES ('merge', -500)
 INSERT INTO checkpoints_meta(checkpoints_meta, rank)
 VALUES ('merge', -500)
 
+-- space.reclaiming.step(what=start store_items_search)
+INSERT INTO store_items_search(store_items_search, rank)
+VALUES ('merge', -500)
+
 -- space.reclaiming.step(what=merge deltas_search)
 INSERT INTO deltas_search(deltas_search, rank)
 VALUES ('merge', 500)
 
 -- space.reclaiming.step(what=merge checkpoints_meta)
 INSERT INTO checkpoints_meta(checkpoints_meta, rank)
+VALUES ('merge', 500)
+
+-- space.reclaiming.step(what=merge store_items_search)
+INSERT INTO store_items_search(store_items_search, rank)
 VALUES ('merge', 500)
 
 -- store.queries.count_items(below=False)

@@ -102,8 +102,8 @@ def item(key: str, **values: Any) -> dict[str, Any]:
     return {
         "tenant": "acme", "namespace": "/facts/", "key": key, "meta": METADATA, "version": 3,
         "codec": "raw", "checksum": 7, "search_text": None, "created_at": WHEN, "updated_at": WHEN,
-        "expires_at": WHEN + timedelta(days=1), "lifetime": 86_400_000_000, "field_terms": "f00 mff",
-        "value": b"\x00value\xff",
+        "expires_at": WHEN + timedelta(days=1), "lifetime": 86_400_000_000,
+        "field_terms": "f00 mff", "value": b"\x00value\xff",
     } | values  # fmt: skip
 
 

@@ -33,6 +33,13 @@ from memalchemy.codec import vectors
 from memalchemy.codec.items import FieldWords
 from memalchemy.schema import Vector
 
+TEXT_INDEXES = {
+    "deltas_search": "deltas",
+    "checkpoints_meta": "checkpoints",
+    "store_items_search": "store_items",
+}
+"""What finds rows by words, or by metadata, and the table that it is of."""
+
 
 class Failure(enum.Enum):
     """What a driver error means for the caller."""

@@ -37,7 +37,7 @@ from sqlalchemy.dialects.sqlite import insert  # noqa: TID251
 from sqlalchemy.exc import DBAPIError
 
 from memalchemy.codec.items import OTHERS, FieldWords
-from memalchemy.dialects.base import Dialect, Failure, original
+from memalchemy.dialects.base import TEXT_INDEXES, Dialect, Failure, original
 from memalchemy.keys import encode_id
 from memalchemy.schema import NAME, NAMESPACE, TENANT, THREAD, Base
 
@@ -53,8 +53,6 @@ ELSE type END)), ' ') FROM json_each(checkpoints.meta))"""
 
 PAGES_AT_ONCE = 500
 """How many pages one step of giving space back may move or merge: some tens of milliseconds."""
-
-TEXT_INDEXES = ("deltas_search", "checkpoints_meta")
 
 _MAINTENANCE = {
     "pages": "SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum "
@@ -378,7 +376,7 @@ def _guesses() -> list[str]:
             if index.columns and getattr(index, "_ddl_if", None) is None:
                 keys = " + ".join(f"coalesce(length({c.name}), 0)" for c in index.columns)
                 found.append(_guess(str(index.name), name, "index", keys))
-    for index_name, owner in zip(TEXT_INDEXES, ("deltas", "checkpoints"), strict=True):
+    for index_name, owner in TEXT_INDEXES.items():
         data = f"{index_name}_data"
         found.append(
             f"SELECT '{data}', '{owner}', 'index', coalesce(sum(length(block)), 0) FROM {data}"  # noqa: S608

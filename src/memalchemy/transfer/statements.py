@@ -45,7 +45,7 @@ def _whose(table: Table, scope: str) -> ColumnElement[bool]:
     if scope == "all":
         whose = table.c.tenant != literal_column(HOUSE)
     # How often vectors were changed is counted by each database for itself.
-    counters = literal_column(f"'{COUNTERS}'")
+    counters: ColumnElement[str] = literal_column(f"'{COUNTERS}'")
     return and_(whose, table.c.namespace != counters) if table is ITEMS else whose
 
 

@@ -2992,6 +2992,97 @@ AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 AND store_items.version = :p_version
 
+-- verify.item_queries.count_items()
+SELECT count(*) AS items
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+
+-- verify.item_queries.first_tenant(after=True)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.tenant > :k_tenant
+
+-- verify.item_queries.first_tenant(after=False)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+
+-- verify.item_queries.list_items(after=True)
+SELECT store_items.namespace, store_items.key, length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), :coalesce_2) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS numbers
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+AND store_items.namespace >= :p_namespace
+AND (store_items.namespace > :p_namespace
+  OR store_items.namespace = :p_namespace
+  AND store_items.key > :p_key)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- verify.item_queries.list_items(after=False)
+SELECT store_items.namespace, store_items.key, length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), :coalesce_2) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS numbers
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- verify.item_queries.list_orphans()
+SELECT embeddings.namespace, embeddings.key, count(*) AS orphans
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = embeddings.tenant
+    AND store_items.namespace = embeddings.namespace
+    AND store_items.key = embeddings.key))
+GROUP BY embeddings.namespace, embeddings.key
+ORDER BY embeddings.namespace, embeddings.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- verify.item_queries.read_items()
+SELECT store_items.key, store_items.version, store_items.codec, store_items.checksum,
+  store_items.search_text, store_items.field_terms, store_items.value, CASE
+WHEN (1 = 1) THEN store_items.meta END AS meta
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key >= :p_low
+AND store_items.key <= :p_high
+ORDER BY store_items.key
+
+-- verify.item_queries.read_vectors(native=True)
+SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
+  embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.key >= :p_low
+AND embeddings.key <= :p_high
+ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
+
 -- verify.queries.count_positions(scope=tenant)
 SELECT coalesce(sum(threads.next_seq - :next_seq_1), :coalesce_1) AS positions
 FROM threads

@@ -5330,6 +5330,107 @@ AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 AND store_items.version = $4::BIGINT
 
+-- verify.item_queries.count_items()
+SELECT count(*) AS items
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+
+-- verify.item_queries.first_tenant(after=True)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.tenant > $1::VARCHAR
+
+-- verify.item_queries.first_tenant(after=False)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+
+-- verify.item_queries.list_items(after=True)
+SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), $1::INTEGER) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS numbers
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+AND store_items.namespace >= $7::VARCHAR
+AND (store_items.namespace > $7::VARCHAR
+  OR store_items.namespace = $7::VARCHAR
+  AND store_items.key > $8::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $9
+
+-- verify.item_queries.list_items(after=False)
+SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), $1::INTEGER) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS numbers
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $7
+
+-- verify.item_queries.list_orphans()
+SELECT embeddings.namespace, embeddings.key, count(*) AS orphans
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = embeddings.tenant
+    AND store_items.namespace = embeddings.namespace
+    AND store_items.key = embeddings.key))
+GROUP BY embeddings.namespace, embeddings.key
+ORDER BY embeddings.namespace, embeddings.key
+LIMIT $2
+
+-- verify.item_queries.read_items()
+SELECT store_items.key, store_items.version, store_items.codec, store_items.checksum,
+  store_items.search_text, store_items.field_terms, store_items.value, CASE
+WHEN (1 = 1) THEN store_items.meta END AS meta
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key >= $3::VARCHAR
+AND store_items.key <= $4::VARCHAR
+ORDER BY store_items.key
+
+-- verify.item_queries.read_vectors(native=True)
+SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
+  CAST(embeddings.vector AS TEXT) AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key >= $3::VARCHAR
+AND embeddings.key <= $4::VARCHAR
+ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
+
+-- verify.item_queries.read_vectors(native=False)
+SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
+  embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key >= $3::VARCHAR
+AND embeddings.key <= $4::VARCHAR
+ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
+
 -- verify.queries.count_positions(scope=tenant)
 SELECT coalesce(sum(threads.next_seq - $1::BIGINT), $2::INTEGER) AS positions
 FROM threads
@@ -5562,6 +5663,9 @@ REINDEX INDEX CONCURRENTLY ix_deltas_search_text
 -- verify.queries.rebuild_text_index(index=checkpoints_meta, step=0)
 REINDEX INDEX CONCURRENTLY ix_checkpoints_meta
 
+-- verify.queries.rebuild_text_index(index=store_items_search, step=0)
+REINDEX INDEX CONCURRENTLY ix_store_items_search
+
 -- verify.queries.text_index_state()
 SELECT CASE
 WHEN indisvalid
@@ -5622,3 +5726,33 @@ AND NOT (EXISTS (
     AND found.seq IS NOT DISTINCT
     FROM row_here.seq))
 ORDER BY row_here.seq
+
+-- verify.queries.text_unfindable(index=store_items_search)
+SELECT row_here.key
+FROM store_items AS row_here
+WHERE row_here.tenant = $1::VARCHAR
+AND row_here.namespace = $2::VARCHAR
+AND row_here.key BETWEEN $3::VARCHAR
+AND $4::VARCHAR
+AND (row_here.search_text IS NOT NULL
+  OR row_here.field_terms IS NOT NULL)
+AND (((to_tsvector('simple', coalesce(row_here.search_text, '')) || to_tsvector('simple',
+          coalesce(row_here.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace])) @@ (CAST(('''' || replace(replace(((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace, '\', '\' || '\'), '''', '''' || '''')) || '''' AS TSQUERY) && plainto_tsquery('simple', concat_ws(' ', SUBSTRING(row_here.search_text
+          FROM '^(?:\S+ ){0,7}\S+'), SUBSTRING(row_here.field_terms
+          FROM '^(?:\S+ ){0,7}\S+')))))
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items AS found
+    WHERE (((to_tsvector('simple', coalesce(found.search_text, '')) || to_tsvector('simple',
+              coalesce(found.field_terms,
+                ''))) || array_to_tsvector(ARRAY[((chr(31) || found.tenant) || chr(31)) || found.namespace])) @@ (CAST(('''' || replace(replace(((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace, '\', '\' || '\'), '''', '''' || '''')) || '''' AS TSQUERY) && plainto_tsquery('simple', concat_ws(' ', SUBSTRING(row_here.search_text
+              FROM '^(?:\S+ ){0,7}\S+'), SUBSTRING(row_here.field_terms
+              FROM '^(?:\S+ ){0,7}\S+')))))
+    AND found.tenant IS NOT DISTINCT
+    FROM row_here.tenant
+    AND found.namespace IS NOT DISTINCT
+    FROM row_here.namespace
+    AND found.key IS NOT DISTINCT
+    FROM row_here.key))
+ORDER BY row_here.key

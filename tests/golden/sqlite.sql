@@ -3287,6 +3287,110 @@ AND store_items.namespace = ?
 AND store_items."key" = ?
 AND store_items.version = ?
 
+-- verify.item_queries.count_items()
+SELECT count(*) AS items
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+
+-- verify.item_queries.first_tenant(after=True)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.tenant > ?
+
+-- verify.item_queries.first_tenant(after=False)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+
+-- verify.item_queries.list_changes()
+SELECT embeddings.namespace, max(embeddings.change) AS last_change
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace > ?
+GROUP BY embeddings.namespace
+ORDER BY embeddings.namespace
+LIMIT ?
+OFFSET ?
+
+-- verify.item_queries.list_items(after=True)
+SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), ?) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings."key" = store_items."key") AS numbers
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND store_items.namespace >= ?
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- verify.item_queries.list_items(after=False)
+SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), ?) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings."key" = store_items."key") AS numbers
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- verify.item_queries.list_orphans()
+SELECT embeddings.namespace, embeddings."key", count(*) AS orphans
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = embeddings.tenant
+    AND store_items.namespace = embeddings.namespace
+    AND store_items."key" = embeddings."key"))
+GROUP BY embeddings.namespace, embeddings."key"
+ORDER BY embeddings.namespace, embeddings."key"
+LIMIT ?
+OFFSET ?
+
+-- verify.item_queries.read_items()
+SELECT store_items."key", store_items.version, store_items.codec, store_items.checksum,
+  store_items.search_text, store_items.field_terms, store_items.value, CASE
+WHEN (json_valid(store_items.meta) = 1) THEN store_items.meta END AS meta
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" >= ?
+AND store_items."key" <= ?
+ORDER BY store_items."key"
+
+-- verify.item_queries.read_vectors(native=True)
+SELECT embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" >= ?
+AND embeddings."key" <= ?
+ORDER BY embeddings."key", embeddings.field, embeddings.model, embeddings.part
+
 -- verify.queries.count_positions(scope=tenant)
 SELECT coalesce(sum(threads.next_seq - ?), ?) AS positions
 FROM threads
@@ -3422,6 +3526,10 @@ VALUES ('integrity-check', 1)
 INSERT INTO checkpoints_meta(checkpoints_meta, rank)
 VALUES ('integrity-check', 1)
 
+-- verify.queries.prove_text_index(index=store_items_search)
+INSERT INTO store_items_search(store_items_search, rank)
+VALUES ('integrity-check', 1)
+
 -- verify.queries.read_chain_at()
 WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
   SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
@@ -3551,6 +3659,18 @@ SELECT rowid, (
 FROM checkpoints
 WHERE meta <> '{}'
 
+-- verify.queries.rebuild_text_index(index=store_items_search, step=0)
+INSERT INTO store_items_search(store_items_search)
+VALUES ('delete-all')
+
+-- verify.queries.rebuild_text_index(index=store_items_search, step=1)
+INSERT INTO store_items_search(rowid, scope, search_text, field_terms)
+SELECT rowid, 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)),
+  search_text, field_terms
+FROM store_items
+WHERE (store_items.search_text IS NOT NULL
+  OR store_items.field_terms IS NOT NULL)
+
 -- verify.queries.storage_faults(which=pages)
 SELECT integrity_check AS fault
 FROM pragma_integrity_check(100)
@@ -3602,3 +3722,29 @@ AND NOT EXISTS (
           ELSE type END)), ' ')
     FROM json_each(checkpoints.meta)))
 ORDER BY seq
+
+-- verify.queries.text_unfindable(index=store_items_search)
+SELECT store_items.key AS key
+FROM store_items
+WHERE tenant = ?
+AND namespace = ?
+AND key BETWEEN ?
+AND ?
+AND (store_items.search_text IS NOT NULL
+  OR store_items.field_terms IS NOT NULL)
+AND NOT EXISTS (
+  SELECT 1
+  FROM store_items_search
+  WHERE store_items_search.rowid = store_items.rowid
+  AND store_items_search MATCH 'scope : "' || 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)) || '"' || CASE
+  WHEN store_items.search_text IS NULL THEN ''
+  ELSE ' AND search_text : ' || '"' || CASE
+  WHEN length(store_items.search_text) <= 200 THEN store_items.search_text
+  ELSE rtrim(substr(store_items.search_text, 1, 200), replace(substr(store_items.search_text, 1,
+          200), ' ', '')) END || '"' END || CASE
+  WHEN store_items.field_terms IS NULL THEN ''
+  ELSE ' AND field_terms : ' || '"' || CASE
+  WHEN length(store_items.field_terms) <= 200 THEN store_items.field_terms
+  ELSE rtrim(substr(store_items.field_terms, 1, 200), replace(substr(store_items.field_terms, 1,
+          200), ' ', '')) END || '"' END)
+ORDER BY key

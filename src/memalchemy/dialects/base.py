@@ -215,7 +215,8 @@ class Dialect:
         return None
 
     def text_unfindable(self, index: str) -> Executable | None:
-        """``seq`` of rows of a log that the index does not find by what is in them.
+        """``seq`` of rows of a log that the index does not find by what is in them; of the index
+        of items, ``key`` of those of a namespace.
 
         From ``:p_low`` to ``:p_high``. Runs after `only_by_text_index`, in its transaction.
         """

@@ -206,6 +206,8 @@ async def test_vectors_without_an_item_and_a_counter_that_is_behind_are_found(
         "FROM embeddings WHERE key = 'k05'"
     )
     if alone.dialect.single_writer:
+        if alone.file_bytes is None:
+            return  # in memory nobody else writes
         # Outside of a transaction, in which SQLite would not do it.
         lone = ("PRAGMA foreign_keys = OFF", sql, "PRAGMA foreign_keys = ON")
         await alone.maintain(lambda: _all(*lone))

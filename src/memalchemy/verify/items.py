@@ -110,7 +110,7 @@ class ItemsReading:
 
     async def _counters(self) -> None:
         """Hold the counters of changes against the rows, which are read first: counters grow."""
-        d, path = self.db.dialect, ""
+        d, path = self.db.dialect, "."  # before all: a path begins with a slash
         while True:
             binds = {"k_tenant": self.tenant, "p_namespace": path, "p_limit": PAGE}
             rows = await ask(self.db, queries.list_changes(d), binds)

@@ -411,6 +411,19 @@ WHERE checkpoints.tenant = :k_tenant
 AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
         :match_key RETURNING JSON), :match_pair RETURNING JSON))
 
+-- checkpoints.upkeep.erase_item()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND store_items.version = :p_version
+
+-- checkpoints.upkeep.erase_own()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :p_house
+AND store_items.namespace < :p_house_end
+
 -- checkpoints.upkeep.erase_tenant(table=embeddings)
 DELETE FROM embeddings
 WHERE embeddings.tenant = :k_tenant
@@ -438,6 +451,32 @@ WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.thread_id = :k_thread_id
 AND checkpoints.namespace = :k_namespace
 ORDER BY checkpoints.seq
+
+-- checkpoints.upkeep.list_items(narrowed=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.upkeep.list_items(narrowed=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+AND store_items.namespace >= :p_namespace
+AND (store_items.namespace > :p_namespace
+  OR store_items.namespace = :p_namespace
+  AND store_items.key > :p_key)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
 
 -- checkpoints.upkeep.list_namespaces()
 SELECT threads.namespace, threads.deleted_at
@@ -2261,6 +2300,21 @@ AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
 AND threads.head_id IS NOT NULL
 
+-- space.measuring.measure_items()
+SELECT count(*) AS entries, coalesce(sum(CASE
+    WHEN (store_items.expires_at IS NULL
+      OR store_items.expires_at > :p_now) THEN :param_1
+    ELSE :param_2 END), :coalesce_1) AS live, coalesce(sum(length(store_items.value)),
+    :coalesce_2) AS value_bytes, coalesce(sum(CASE
+    WHEN (store_items.search_text IS NOT NULL
+      OR store_items.field_terms IS NOT NULL) THEN :param_3
+    ELSE :param_4 END), :coalesce_3) AS texts, coalesce(sum(length(store_items.search_text)),
+    :coalesce_4) + coalesce(sum(length(store_items.field_terms)), :coalesce_5) AS text_bytes
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND NOT (store_items.namespace >= :p_house
+  AND store_items.namespace < :p_house_end)
+
 -- space.measuring.measure_kinds()
 SELECT deltas.kind, count(*) AS entries, sum(length(deltas.payload)) AS payload_bytes,
   count(deltas.search_text) AS texts, coalesce(sum(length(deltas.search_text)),
@@ -2298,6 +2352,11 @@ WHERE checkpoints.tenant = :k_tenant
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
+
+-- space.measuring.measure_vectors()
+SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), :coalesce_1) AS numbers
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
 
 -- space.measuring.sizes(exact=True)
 SELECT lower(s.segment_name) AS name, lower(coalesce(i.table_name, l.table_name,
@@ -2503,7 +2562,7 @@ ORDER BY store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
 -- store.queries.list_paths()
-WITH paths(path) AS (
+WITH paths(place) AS (
   SELECT (
     SELECT min(later.namespace) AS min_1
     FROM store_items later
@@ -2513,24 +2572,24 @@ WITH paths(path) AS (
     AND NOT (later.namespace >= :p_house
       AND later.namespace < :p_house_end)
     AND (later.expires_at IS NULL
-      OR later.expires_at > :p_now)) AS path
+      OR later.expires_at > :p_now)) AS place
   FROM DUAL
   UNION ALL
   SELECT (
     SELECT min(later.namespace) AS min_2
     FROM store_items later
     WHERE later.tenant = :k_tenant
-    AND later.namespace > paths.path
+    AND later.namespace > paths.place
     AND later.namespace < :p_high
     AND NOT (later.namespace >= :p_house
       AND later.namespace < :p_house_end)
     AND (later.expires_at IS NULL
       OR later.expires_at > :p_now)) AS anon_1
   FROM paths
-  WHERE paths.path IS NOT NULL)
-SELECT paths.path
+  WHERE paths.place IS NOT NULL)
+SELECT paths.place
 FROM paths
-WHERE paths.path IS NOT NULL
+WHERE paths.place IS NOT NULL
 FETCH FIRST :p_limit ROWS ONLY
 
 -- store.queries.other_size(below=False)
@@ -2766,11 +2825,13 @@ WHERE threads.tenant != '~'
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = :k_tenant
+AND store_items.namespace != '/~vectors/'
 
 -- transfer.statements.count_rows(table=store_items, scope=all)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 
 -- transfer.statements.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
@@ -2855,6 +2916,7 @@ FETCH FIRST :p_limit ROWS ONLY
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = :k_tenant
+AND store_items.namespace != '/~vectors/'
 AND store_items.namespace >= :p_namespace
 AND (store_items.namespace > :p_namespace
   OR store_items.namespace = :p_namespace
@@ -2866,6 +2928,7 @@ FETCH FIRST :p_limit ROWS ONLY
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = :k_tenant
+AND store_items.namespace != '/~vectors/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -2873,6 +2936,7 @@ FETCH FIRST :p_limit ROWS ONLY
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 AND store_items.tenant >= :p_tenant
 AND (store_items.tenant > :p_tenant
   OR store_items.tenant = :p_tenant
@@ -2886,6 +2950,7 @@ FETCH FIRST :p_limit ROWS ONLY
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -2974,6 +3039,97 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 AND store_items.version = :p_version
+
+-- verify.item_queries.count_items()
+SELECT count(*) AS items
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+
+-- verify.item_queries.first_tenant(after=True)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.tenant > :k_tenant
+
+-- verify.item_queries.first_tenant(after=False)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+
+-- verify.item_queries.list_items(after=True)
+SELECT store_items.namespace, store_items.key, length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), :coalesce_2) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS numbers
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+AND store_items.namespace >= :p_namespace
+AND (store_items.namespace > :p_namespace
+  OR store_items.namespace = :p_namespace
+  AND store_items.key > :p_key)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- verify.item_queries.list_items(after=False)
+SELECT store_items.namespace, store_items.key, length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), :coalesce_2) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS numbers
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- verify.item_queries.list_orphans()
+SELECT embeddings.namespace, embeddings.key, count(*) AS orphans
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = embeddings.tenant
+    AND store_items.namespace = embeddings.namespace
+    AND store_items.key = embeddings.key))
+GROUP BY embeddings.namespace, embeddings.key
+ORDER BY embeddings.namespace, embeddings.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- verify.item_queries.read_items()
+SELECT store_items.key, store_items.version, store_items.codec, store_items.checksum,
+  store_items.search_text, store_items.field_terms, store_items.value, CASE
+WHEN (1 = 1) THEN store_items.meta END AS meta
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key >= :p_low
+AND store_items.key <= :p_high
+ORDER BY store_items.key
+
+-- verify.item_queries.read_vectors(native=True)
+SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
+  embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.key >= :p_low
+AND embeddings.key <= :p_high
+ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
 
 -- verify.queries.count_positions(scope=tenant)
 SELECT coalesce(sum(threads.next_seq - :next_seq_1), :coalesce_1) AS positions

@@ -525,6 +525,19 @@ AND (EXISTS (
       OR "each".type = 'array')
     AND "each".value = json(?)))
 
+-- checkpoints.upkeep.erase_item()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND store_items.version = ?
+
+-- checkpoints.upkeep.erase_own()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+
 -- checkpoints.upkeep.erase_tenant(table=embeddings)
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
@@ -553,6 +566,78 @@ AND checkpoints.thread_id = ?
 AND checkpoints.namespace = ?
 ORDER BY checkpoints.seq
 
+-- checkpoints.upkeep.list_items(narrowed=False, after=False)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.upkeep.list_items(narrowed=False, after=True)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND store_items.namespace >= ?
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.upkeep.list_items(narrowed=True, after=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
+FROM store_items
+JOIN within ON store_items.namespace = within.namespace
+AND store_items."key" = within."key"
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.upkeep.list_items(narrowed=True, after=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
+FROM store_items
+JOIN within ON store_items.namespace = within.namespace
+AND store_items."key" = within."key"
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND store_items.namespace >= ?
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
 -- checkpoints.upkeep.list_namespaces()
 SELECT threads.namespace, threads.deleted_at
 FROM threads
@@ -572,6 +657,10 @@ VALUES ('optimize')
 
 -- checkpoints.upkeep.purge(index=checkpoints_meta)
 INSERT INTO checkpoints_meta(checkpoints_meta)
+VALUES ('optimize')
+
+-- checkpoints.upkeep.purge(index=store_items_search)
+INSERT INTO store_items_search(store_items_search)
 VALUES ('optimize')
 
 -- checkpoints.upkeep.rewrite_delta()
@@ -2387,6 +2476,21 @@ SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum
 FROM pragma_page_count AS p, pragma_freelist_count AS f, pragma_page_size AS s,
   pragma_auto_vacuum AS a
 
+-- space.measuring.measure_items()
+SELECT count(*) AS entries, coalesce(sum(CASE
+    WHEN (store_items.expires_at IS NULL
+      OR store_items.expires_at > ?) THEN ?
+    ELSE ? END), ?) AS live, coalesce(sum(length(store_items.value)), ?) AS value_bytes,
+  coalesce(sum(CASE
+    WHEN (store_items.search_text IS NOT NULL
+      OR store_items.field_terms IS NOT NULL) THEN ?
+    ELSE ? END), ?) AS texts, coalesce(sum(length(CAST(store_items.search_text AS BLOB))),
+    ?) + coalesce(sum(length(CAST(store_items.field_terms AS BLOB))), ?) AS text_bytes
+FROM store_items
+WHERE store_items.tenant = ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+
 -- space.measuring.measure_kinds()
 SELECT deltas.kind, count(*) AS entries, sum(length(deltas.payload)) AS payload_bytes,
   count(deltas.search_text) AS texts, coalesce(sum(length(CAST(deltas.search_text AS BLOB))),
@@ -2425,6 +2529,11 @@ WHERE checkpoints.tenant = ?
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
+
+-- space.measuring.measure_vectors()
+SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), ?) AS numbers
+FROM embeddings
+WHERE embeddings.tenant = ?
 
 -- space.measuring.sizes(exact=True)
 SELECT pages.name AS name, coalesce(made.tbl_name, pages.name) AS owner, coalesce(made.type,
@@ -2549,6 +2658,9 @@ FROM deltas_search_data
 UNION ALL
 SELECT 'checkpoints_meta_data', 'checkpoints', 'index', coalesce(sum(length(block)), 0)
 FROM checkpoints_meta_data
+UNION ALL
+SELECT 'store_items_search_data', 'store_items', 'index', coalesce(sum(length(block)), 0)
+FROM store_items_search_data
 
 -- space.reclaiming.step(what=changes)
 SELECT total_changes() AS changes
@@ -2576,12 +2688,20 @@ VALUES ('merge', -500)
 INSERT INTO checkpoints_meta(checkpoints_meta, rank)
 VALUES ('merge', -500)
 
+-- space.reclaiming.step(what=start store_items_search)
+INSERT INTO store_items_search(store_items_search, rank)
+VALUES ('merge', -500)
+
 -- space.reclaiming.step(what=merge deltas_search)
 INSERT INTO deltas_search(deltas_search, rank)
 VALUES ('merge', 500)
 
 -- space.reclaiming.step(what=merge checkpoints_meta)
 INSERT INTO checkpoints_meta(checkpoints_meta, rank)
+VALUES ('merge', 500)
+
+-- space.reclaiming.step(what=merge store_items_search)
+INSERT INTO store_items_search(store_items_search, rank)
 VALUES ('merge', 500)
 
 -- store.queries.count_items(below=False)
@@ -2789,7 +2909,7 @@ LIMIT ?
 OFFSET ?
 
 -- store.queries.list_paths()
-WITH RECURSIVE paths(path) AS (
+WITH RECURSIVE paths(place) AS (
   SELECT (
     SELECT min(later.namespace) AS min_1
     FROM store_items AS later
@@ -2799,23 +2919,23 @@ WITH RECURSIVE paths(path) AS (
     AND NOT (later.namespace >= ?
       AND later.namespace < ?)
     AND (later.expires_at IS NULL
-      OR later.expires_at > ?)) AS path
+      OR later.expires_at > ?)) AS place
   UNION ALL
   SELECT (
     SELECT min(later.namespace) AS min_2
     FROM store_items AS later
     WHERE later.tenant = ?
-    AND later.namespace > paths.path
+    AND later.namespace > paths.place
     AND later.namespace < ?
     AND NOT (later.namespace >= ?
       AND later.namespace < ?)
     AND (later.expires_at IS NULL
       OR later.expires_at > ?)) AS anon_1
   FROM paths
-  WHERE paths.path IS NOT NULL)
-SELECT paths.path
+  WHERE paths.place IS NOT NULL)
+SELECT paths.place
 FROM paths
-WHERE paths.path IS NOT NULL
+WHERE paths.place IS NOT NULL
 LIMIT ?
 OFFSET ?
 
@@ -3062,11 +3182,13 @@ WHERE threads.tenant != '~'
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = ?
+AND store_items.namespace != '/~vectors/'
 
 -- transfer.statements.count_rows(table=store_items, scope=all)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 
 -- transfer.statements.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change, vector)
@@ -3139,6 +3261,7 @@ OFFSET ?
 SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
+AND store_items.namespace != '/~vectors/'
 AND (store_items.namespace, store_items."key") > (?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
@@ -3148,6 +3271,7 @@ OFFSET ?
 SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
+AND store_items.namespace != '/~vectors/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -3156,6 +3280,7 @@ OFFSET ?
 SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 AND (store_items.tenant, store_items.namespace, store_items."key") > (?, ?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
@@ -3165,6 +3290,7 @@ OFFSET ?
 SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -3257,6 +3383,110 @@ WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
 AND store_items.version = ?
+
+-- verify.item_queries.count_items()
+SELECT count(*) AS items
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+
+-- verify.item_queries.first_tenant(after=True)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.tenant > ?
+
+-- verify.item_queries.first_tenant(after=False)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+
+-- verify.item_queries.list_changes()
+SELECT embeddings.namespace, max(embeddings.change) AS last_change
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace > ?
+GROUP BY embeddings.namespace
+ORDER BY embeddings.namespace
+LIMIT ?
+OFFSET ?
+
+-- verify.item_queries.list_items(after=True)
+SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), ?) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings."key" = store_items."key") AS numbers
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND store_items.namespace >= ?
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- verify.item_queries.list_items(after=False)
+SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), ?) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings."key" = store_items."key") AS numbers
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- verify.item_queries.list_orphans()
+SELECT embeddings.namespace, embeddings."key", count(*) AS orphans
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = embeddings.tenant
+    AND store_items.namespace = embeddings.namespace
+    AND store_items."key" = embeddings."key"))
+GROUP BY embeddings.namespace, embeddings."key"
+ORDER BY embeddings.namespace, embeddings."key"
+LIMIT ?
+OFFSET ?
+
+-- verify.item_queries.read_items()
+SELECT store_items."key", store_items.version, store_items.codec, store_items.checksum,
+  store_items.search_text, store_items.field_terms, store_items.value, CASE
+WHEN (json_valid(store_items.meta) = 1) THEN store_items.meta END AS meta
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" >= ?
+AND store_items."key" <= ?
+ORDER BY store_items."key"
+
+-- verify.item_queries.read_vectors(native=True)
+SELECT embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" >= ?
+AND embeddings."key" <= ?
+ORDER BY embeddings."key", embeddings.field, embeddings.model, embeddings.part
 
 -- verify.queries.count_positions(scope=tenant)
 SELECT coalesce(sum(threads.next_seq - ?), ?) AS positions
@@ -3393,6 +3623,10 @@ VALUES ('integrity-check', 1)
 INSERT INTO checkpoints_meta(checkpoints_meta, rank)
 VALUES ('integrity-check', 1)
 
+-- verify.queries.prove_text_index(index=store_items_search)
+INSERT INTO store_items_search(store_items_search, rank)
+VALUES ('integrity-check', 1)
+
 -- verify.queries.read_chain_at()
 WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
   SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
@@ -3522,6 +3756,18 @@ SELECT rowid, (
 FROM checkpoints
 WHERE meta <> '{}'
 
+-- verify.queries.rebuild_text_index(index=store_items_search, step=0)
+INSERT INTO store_items_search(store_items_search)
+VALUES ('delete-all')
+
+-- verify.queries.rebuild_text_index(index=store_items_search, step=1)
+INSERT INTO store_items_search(rowid, scope, search_text, field_terms)
+SELECT rowid, 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)),
+  search_text, field_terms
+FROM store_items
+WHERE (store_items.search_text IS NOT NULL
+  OR store_items.field_terms IS NOT NULL)
+
 -- verify.queries.storage_faults(which=pages)
 SELECT integrity_check AS fault
 FROM pragma_integrity_check(100)
@@ -3530,7 +3776,7 @@ WHERE integrity_check <> 'ok'
 -- verify.queries.storage_faults(which=references)
 SELECT count(*) || ' rows of ' || "table" || ' refer to rows of ' || "parent" || ' that are not there' AS fault
 FROM pragma_foreign_key_check
-WHERE "parent" <> 'threads'
+WHERE "parent" NOT IN ('threads', 'store_items')
 GROUP BY "table", "parent"
 
 -- verify.queries.text_unfindable(index=deltas_search)
@@ -3573,3 +3819,29 @@ AND NOT EXISTS (
           ELSE type END)), ' ')
     FROM json_each(checkpoints.meta)))
 ORDER BY seq
+
+-- verify.queries.text_unfindable(index=store_items_search)
+SELECT store_items.key AS key
+FROM store_items
+WHERE tenant = ?
+AND namespace = ?
+AND key BETWEEN ?
+AND ?
+AND (store_items.search_text IS NOT NULL
+  OR store_items.field_terms IS NOT NULL)
+AND NOT EXISTS (
+  SELECT 1
+  FROM store_items_search
+  WHERE store_items_search.rowid = store_items.rowid
+  AND store_items_search MATCH 'scope : "' || 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)) || '"' || CASE
+  WHEN store_items.search_text IS NULL THEN ''
+  ELSE ' AND search_text : ' || '"' || CASE
+  WHEN length(store_items.search_text) <= 200 THEN store_items.search_text
+  ELSE rtrim(substr(store_items.search_text, 1, 200), replace(substr(store_items.search_text, 1,
+          200), ' ', '')) END || '"' END || CASE
+  WHEN store_items.field_terms IS NULL THEN ''
+  ELSE ' AND field_terms : ' || '"' || CASE
+  WHEN length(store_items.field_terms) <= 200 THEN store_items.field_terms
+  ELSE rtrim(substr(store_items.field_terms, 1, 200), replace(substr(store_items.field_terms, 1,
+          200), ' ', '')) END || '"' END)
+ORDER BY key

@@ -87,9 +87,9 @@ def _clauses(sql: str, start: str) -> Iterator[str]:
 
 def _lob_in(start: str) -> Rule:
     column = re.compile(rf"\b\w+\.(?:{'|'.join(_LOBS)})\b(?!\s*\()", re.IGNORECASE)
-    # How far a vector is from another is a number.
-    distance = re.compile(r"\bvector_distance\([^()]*\)", re.IGNORECASE)
-    return lambda sql: any(column.search(distance.sub("", p)) for p in _clauses(sql, start))
+    # A distance is a number.
+    number = re.compile(r"\bVECTOR_DISTANCE\s*\([^()]*\)", re.IGNORECASE)
+    return lambda sql: any(column.search(number.sub("", part)) for part in _clauses(sql, start))
 
 
 def _compares_a_lob(sql: str) -> bool:

@@ -88,7 +88,8 @@ async def forget(
 ) -> int | None:
     """Erase a thread, or a tenant, without a trace.
 
-    All logs of a thread, of the threads with some metadata, or of a tenant. To erase a thread of
+    All logs of a thread, of the threads with some metadata, or of a tenant; a store's items go with
+    their metadata or their tenant. To erase a thread of
     another tenant than the default, name the tenant before the command: memalchemy --tenant acme
     forget --thread t
     """

@@ -198,6 +198,7 @@ async def stats(
         "threads": found.threads,
         "checkpoints": found.checkpoints,
         "full_checkpoints": found.full_checkpoints,
+        "items": found.items,
         "raw_bytes": found.raw_bytes,
         "stored_bytes": found.stored_bytes,
         "file_bytes": found.file_bytes,
@@ -243,6 +244,8 @@ def _say_stats(at: Invocation, total: dict[str, Any]) -> None:
         ("states whole", size(total["raw_bytes"])),
         ("stored", size(total["stored_bytes"])),
     ]
+    if "items" in total:
+        rows.append(("items of stores", total["items"]))
     if total["file_bytes"] is not None:
         rows.append(("the database file, all tenants", size(total["file_bytes"])))
     at.terminal.table(("what", ">how much"), rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -83,18 +84,59 @@ def field_terms(value: Any, metadata: Mapping[str, Any], named: Collection[str] 
     return " ".join(found) or None
 
 
-def _collect(tree: Any, path: str, found: dict[str, None], only: Collection[str] | None) -> bool:
+def is_search_text(stored: str | None, value: Any, metadata: Mapping[str, Any]) -> bool:
+    """Whether *stored* may be the `search_text` of an item; ``None`` may: it is then not wanted.
+
+    A database may give metadata back in another order.
+    """
+    if stored is None:
+        return True
+    pieces = [" ".join(text.tokens(one)) for one in _texts(value, metadata)]
+    if sum(len(piece) + 1 for piece in pieces) < text.MAX_TEXT:
+        return Counter(stored.split()) == Counter(" ".join(pieces).split())
+    return set(stored.split()) <= set(" ".join(pieces).split())  # the end was cut off
+
+
+def are_field_terms(stored: str | None, value: Any, metadata: Mapping[str, Any]) -> bool:
+    """Whether *stored* may be the `field_terms` of an item, whatever fields were named."""
+    found = set((stored or "").split())
+    if OTHERS in found:
+        return {word for word in found if word[0] == "f"} <= _all_terms(value, metadata) | {OTHERS}
+    # A database may give a large float back as the whole number that it was spelt as.
+    return any(found == _all_terms(value, meta) for meta in (metadata, _floats(metadata)))
+
+
+def _all_terms(value: Any, metadata: Mapping[str, Any]) -> set[str]:
+    found: dict[str, None] = {}
+    for tree in (value, metadata):
+        _collect(tree, "", found, None, most=None)
+    return set(found)
+
+
+def _floats(tree: Any) -> Any:
+    if isinstance(tree, Mapping):
+        return {key: _floats(value) for key, value in tree.items()}
+    return float(tree) if isinstance(tree, int) and abs(tree) >= 2**53 else tree
+
+
+def _collect(
+    tree: Any,
+    path: str,
+    found: dict[str, None],
+    only: Collection[str] | None,
+    most: int | None = MAX_FIELDS,
+) -> bool:
     """Add the words of the fields below *path*; false if they are too many."""
     if not isinstance(tree, Mapping):
         return True
     for key, value in tree.items():
         here = pointer(path, key)
         if isinstance(value, Mapping):
-            if not _collect(value, here, found, only):
+            if not _collect(value, here, found, only, most):
                 return False
         elif (only is None or here in only) and (term := field_term(here, value)) is not None:
             found[term] = None
-            if only is None and len(found) > MAX_FIELDS:
+            if only is None and most is not None and len(found) > most:
                 return False
     return True
 

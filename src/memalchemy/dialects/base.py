@@ -33,6 +33,13 @@ from memalchemy.codec import vectors
 from memalchemy.codec.items import FieldWords
 from memalchemy.schema import Vector
 
+TEXT_INDEXES = {
+    "deltas_search": "deltas",
+    "checkpoints_meta": "checkpoints",
+    "store_items_search": "store_items",
+}
+"""What finds rows by words, or by metadata, and the table that it is of."""
+
 
 class Failure(enum.Enum):
     """What a driver error means for the caller."""
@@ -211,7 +218,8 @@ class Dialect:
         return None
 
     def text_unfindable(self, index: str) -> Executable | None:
-        """``seq`` of rows of a log that the index does not find by what is in them.
+        """``seq`` of rows of a log that the index does not find by what is in them; of the index
+        of items, ``key`` of those of a namespace.
 
         From ``:p_low`` to ``:p_high``. Runs after `only_by_text_index`, in its transaction.
         """

@@ -34,6 +34,7 @@ from sqlalchemy import (
     column,
     func,
     literal_column,
+    or_,
     select,
     table,
     text,
@@ -86,7 +87,11 @@ _BY_STATE = {
 }
 
 
-_INDEXES = {"deltas_search": "ix_deltas_search_text", "checkpoints_meta": "ix_checkpoints_meta"}
+_INDEXES = {
+    "deltas_search": "ix_deltas_search_text",
+    "checkpoints_meta": "ix_checkpoints_meta",
+    "store_items_search": "ix_store_items_search",
+}
 
 
 _OPERATORS = {"cosine": "<=>", "dot": "<#>", "l2": "<->"}
@@ -281,6 +286,8 @@ class PostgreSQL(Dialect):
         )
 
     def text_unfindable(self, index: str) -> Executable | None:
+        if index == "store_items_search":
+            return _items_unfindable()
         owner = (DeltaRow if index == "deltas_search" else CheckpointRow).__table__
         row, found = owner.alias("row_here"), owner.alias("found")
         if index == "deltas_search":
@@ -602,6 +609,38 @@ def _item_vector(items: Any) -> ColumnElement[Any]:
     words = func.to_tsvector(simple, func.coalesce(items.c.search_text, nothing))
     fields = func.to_tsvector(simple, func.coalesce(items.c.field_terms, nothing))
     return words.op("||")(fields).op("||")(func.array_to_tsvector(array([scope])))
+
+
+def _items_unfindable() -> Executable:
+    """`Dialect.text_unfindable` of the index of items."""
+    items = StoreItemRow.__table__
+    row, found = items.alias("row_here"), items.alias("found")
+    some: ColumnElement[str] = literal_column("'^(?:\\S+ ){0,7}\\S+'")
+    space: ColumnElement[str] = literal_column("' '")
+    words = func.concat_ws(
+        space, func.substring(row.c.search_text, some), func.substring(row.c.field_terms, some)
+    )
+    # In a tsquery a lexeme in quotes is data.
+    quote, backslash = (literal_column(f"'{c}'", Text) for c in ("''", "\\"))
+    mark: ColumnElement[str] = literal_column("chr(31)")
+    scope: ColumnElement[Any] = mark.op("||")(row.c.tenant).op("||")(mark).op("||")(row.c.namespace)
+    for odd in (backslash, quote):
+        scope = func.replace(scope, odd, odd.op("||")(odd))
+    lexeme = cast(quote.op("||")(scope).op("||")(quote), TSQUERY)
+    query = lexeme.op("&&")(func.plainto_tsquery(literal_column("'simple'"), words))
+    there = or_(row.c.search_text.is_not(None), row.c.field_terms.is_not(None))
+    same = [found.c[c].is_not_distinct_from(row.c[c]) for c in ("tenant", "namespace", "key")]
+    hit: Select[Any] = select(literal_column("1")).where(
+        _item_vector(found).bool_op("@@")(query), *same
+    )
+    low, high = (bindparam(name, type_=row.c.key.type) for name in ("p_low", "p_high"))
+    return (
+        select(row.c.key)
+        .where(*(row.c[c] == bindparam(f"k_{c}") for c in ("tenant", "namespace")))
+        .where(row.c.key.between(low, high), there, _item_vector(row).bool_op("@@")(query))
+        .where(~hit.exists())
+        .order_by(row.c.key)
+    )
 
 
 def _scope() -> ColumnElement[Any]:

@@ -37,7 +37,7 @@ from sqlalchemy.dialects.sqlite import insert  # noqa: TID251
 from sqlalchemy.exc import DBAPIError
 
 from memalchemy.codec.items import OTHERS, FieldWords
-from memalchemy.dialects.base import Dialect, Failure, original
+from memalchemy.dialects.base import TEXT_INDEXES, Dialect, Failure, original
 from memalchemy.keys import encode_id
 from memalchemy.schema import NAME, NAMESPACE, TENANT, THREAD, Base, UtcDateTime
 
@@ -52,10 +52,12 @@ WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
 ELSE type END)), ' ') FROM json_each(checkpoints.meta))"""
 """What the first revision's triggers put into the index of metadata for a row."""
 
+ITEM_SCOPE = "'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace))"
+ITEM_THERE = "(store_items.search_text IS NOT NULL OR store_items.field_terms IS NOT NULL)"
+"""As revision 0003's triggers have it."""
+
 PAGES_AT_ONCE = 500
 """How many pages one step of giving space back may move or merge: some tens of milliseconds."""
-
-TEXT_INDEXES = ("deltas_search", "checkpoints_meta")
 
 _MAINTENANCE = {
     "pages": "SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum "
@@ -254,11 +256,12 @@ class SQLite(Dialect):
                 "SELECT integrity_check AS fault FROM pragma_integrity_check(100) "
                 "WHERE integrity_check <> 'ok'"
             )
-        # Rows of a log without its head are named one by one by the library itself.
+        # Rows of a log without its head, and vectors without their item, are named one by one by
+        # the library itself.
         return text(
             "SELECT count(*) || ' rows of ' || \"table\" || ' refer to rows of ' || \"parent\" "
             "|| ' that are not there' AS fault FROM pragma_foreign_key_check "
-            'WHERE "parent" <> \'threads\' GROUP BY "table", "parent"'
+            'WHERE "parent" NOT IN (\'threads\', \'store_items\') GROUP BY "table", "parent"'
         )
 
     def prove_text_index(self, index: str) -> Executable | None:
@@ -266,17 +269,14 @@ class SQLite(Dialect):
         return text(f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)")  # noqa: S608
 
     def text_unfindable(self, index: str) -> Executable | None:
+        if index == "store_items_search":
+            return _items_unfindable()
         of_log = " AND ".join(
             f"{name} = :k_{name}" for name in ("tenant", "thread_id", "namespace")
         )
         if index == "deltas_search":
-            # The first words as one phrase: rtrim() by all characters but the space cuts the last.
-            start = "substr(deltas.search_text, 1, 200)"
-            words = (
-                f"CASE WHEN length(deltas.search_text) <= 200 THEN deltas.search_text "
-                f"ELSE rtrim({start}, replace({start}, ' ', '')) END"
-            )
-            owner, present, query = "deltas", "search_text IS NOT NULL", f"'\"' || {words} || '\"'"
+            owner, present = "deltas", "search_text IS NOT NULL"
+            query = _phrase("deltas.search_text")
         else:
             owner, present = "checkpoints", "meta <> '{}' AND json_valid(meta)"
             query = META_TERMS
@@ -294,6 +294,9 @@ class SQLite(Dialect):
             "SELECT rowid, search_text FROM deltas WHERE search_text IS NOT NULL",
             "checkpoints_meta": "INSERT INTO checkpoints_meta(rowid, terms) "  # noqa: S608
             f"SELECT rowid, {META_TERMS} FROM checkpoints WHERE meta <> '{{}}'",
+            "store_items_search": "INSERT INTO store_items_search"  # noqa: S608
+            f"(rowid, scope, search_text, field_terms) SELECT rowid, {ITEM_SCOPE}, search_text, "
+            f"field_terms FROM store_items WHERE {ITEM_THERE}",
         }[index]
         return (text(f"INSERT INTO {index}({index}) VALUES ('delete-all')"), text(fill))  # noqa: S608
 
@@ -363,6 +366,39 @@ class SQLite(Dialect):
         return []
 
 
+def _phrase(column: str) -> str:
+    """The first words of a text as one phrase for FTS5."""
+    # rtrim() by all characters but the space cuts the last word off, of which there may be a part.
+    start = f"substr({column}, 1, 200)"
+    cut = f"rtrim({start}, replace({start}, ' ', ''))"
+    return f"'\"' || CASE WHEN length({column}) <= 200 THEN {column} ELSE {cut} END || '\"'"
+
+
+def _items_unfindable() -> Executable:
+    """`Dialect.text_unfindable` of the index of items."""
+    wanted = f"'scope : \"' || {ITEM_SCOPE} || '\"'"
+    for name in ("search_text", "field_terms"):
+        column_ = f"store_items.{name}"
+        wanted += f" || CASE WHEN {column_} IS NULL THEN '' ELSE ' AND {name} : ' || "
+        wanted += f"{_phrase(column_)} END"
+    return (
+        text(
+            "SELECT store_items.key AS key FROM store_items "  # noqa: S608
+            "WHERE tenant = :k_tenant AND namespace = :k_namespace "
+            f"AND key BETWEEN :p_low AND :p_high AND {ITEM_THERE} "
+            "AND NOT EXISTS (SELECT 1 FROM store_items_search "
+            "WHERE store_items_search.rowid = store_items.rowid "
+            f"AND store_items_search MATCH {wanted}) ORDER BY key"
+        )
+        .bindparams(
+            bindparam("k_tenant", type_=TENANT),
+            bindparam("p_low", type_=NAME),
+            bindparam("p_high", type_=NAME),
+        )
+        .columns(ITEM_NAME)
+    )
+
+
 def _not(word: str, other: str) -> str:
     return f'("{word}" NOT "{other}")'
 
@@ -382,7 +418,7 @@ def _guesses() -> list[str]:
             if index.columns and getattr(index, "_ddl_if", None) is None:
                 keys = " + ".join(f"coalesce(length({c.name}), 0)" for c in index.columns)
                 found.append(_guess(str(index.name), name, "index", keys))
-    for index_name, owner in zip(TEXT_INDEXES, ("deltas", "checkpoints"), strict=True):
+    for index_name, owner in TEXT_INDEXES.items():
         data = f"{index_name}_data"
         found.append(
             f"SELECT '{data}', '{owner}', 'index', coalesce(sum(length(block)), 0) FROM {data}"  # noqa: S608

@@ -129,7 +129,7 @@ class Listing(Shelf):
         with operation("store.list", tenant=self.db.tenant) as event:
             statement = queries.list_paths(self.db.dialect)
             rows = await self._rows(statement, binds, connection, event, stale=True)
-        return [decode_namespace(row.path) for row in rows]
+        return [decode_namespace(row.place) for row in rows]
 
     async def clear_namespace(
         self,

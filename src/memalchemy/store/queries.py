@@ -153,11 +153,11 @@ def list_paths(d: Dialect) -> Executable:
         )
         return found.scalar_subquery()
 
-    first = select(least(later.c.namespace >= _bind("low", ITEMS.c.namespace)).label("path"))
+    first = select(least(later.c.namespace >= _bind("low", ITEMS.c.namespace)).label("place"))
     paths = first.cte("paths", recursive=True)
-    following = least(later.c.namespace > paths.c.path)
-    paths = paths.union_all(select(following).where(paths.c.path.is_not(None)))
-    return _limited(select(paths.c.path).where(paths.c.path.is_not(None)))
+    following = least(later.c.namespace > paths.c.place)
+    paths = paths.union_all(select(following).where(paths.c.place.is_not(None)))
+    return _limited(select(paths.c.place).where(paths.c.place.is_not(None)))
 
 
 @statement()

@@ -366,7 +366,7 @@ class Checkpointer:
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> LazyIterator[dict[str, Any]]:
-        """Everything that `forget` would erase, as JSON objects, one for each checkpoint.
+        """Every checkpoint that `forget` would erase, as a JSON object.
 
         Thread by thread, oldest checkpoint first. Values that JSON lacks are tagged objects such as
         ``{"~b": base64}``.
@@ -380,12 +380,14 @@ class Checkpointer:
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Erase everything of a tenant, of a thread, or of every thread that carries *metadata*.
+        """Erase everything of a tenant, of a thread, or of every thread and item with *metadata*.
 
         Exactly one of the three. All logs and namespaces, expired ones too, leaving no tombstone,
-        and no word of them in a text index. Returns how many checkpoints (and, of a tenant, store
-        items) went. `export` with the same argument writes out the same checkpoints. What the
-        database itself keeps (free pages, write-ahead logs, backups) is beyond it.
+        and no word of them in a text index. A thread has *metadata* if one of its checkpoints has
+        each of it, an item of a store if its own metadata has all; its vectors go too. Returns how
+        many checkpoints and items went. `export` with the same argument writes out the same
+        checkpoints. What the database itself keeps (free pages, write-ahead logs, backups) is
+        beyond it.
         """
 
     def fork(

@@ -24,6 +24,7 @@ from sqlalchemy import (
 from memalchemy.dialects import Dialect
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, LOG_KEY, THREADS, of_log
 from memalchemy.schema import EmbeddingRow, StoreItemRow
+from memalchemy.search.counting import COUNTERS
 from memalchemy.statements import statement
 
 ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
@@ -40,9 +41,12 @@ _OF_A_LOG: dict[str, Table] = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}
 
 
 def _whose(table: Table, scope: str) -> ColumnElement[bool]:
-    if scope == "tenant":
-        return table.c.tenant == bindparam("k_tenant")
-    return table.c.tenant != literal_column(HOUSE)
+    whose = table.c.tenant == bindparam("k_tenant")
+    if scope == "all":
+        whose = table.c.tenant != literal_column(HOUSE)
+    # How often vectors were changed is counted by each database for itself.
+    counters: ColumnElement[str] = literal_column(f"'{COUNTERS}'")
+    return and_(whose, table.c.namespace != counters) if table is ITEMS else whose
 
 
 def _bound(column: ColumnElement[Any], prefix: str) -> BindParameter[Any]:

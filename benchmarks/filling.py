@@ -1,0 +1,94 @@
+"""Many items put straight into the tables, as a store writes them: to fill is not to measure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, NamedTuple
+
+import psycopg
+from sqlalchemy import insert
+
+from benchmarks.corpus import Floats
+from memalchemy import Database
+from memalchemy.codec import items as codec
+from memalchemy.keys import encode_namespace
+from memalchemy.search.scope import EMBEDDINGS, ITEMS
+from memalchemy.search.vectors import count_change, has_native_vectors
+from memalchemy.statements import Program
+
+MODEL = "default"
+AT_ONCE = 5000
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Item(NamedTuple):
+    """What is put: each a millisecond younger than the one before."""
+
+    namespace: tuple[str, ...]
+    key: str
+    value: Any
+    vector: Floats | None = None
+
+
+async def fill(db: Database, items: Sequence[Item], *, text: bool = True) -> None:
+    """Put *items*, none of which is there; with *text* their words can be found."""
+    for start in range(0, len(items), AT_ONCE):
+        some = items[start : start + AT_ONCE]
+        rows = [row_of(db, one, start + at, text) for at, one in enumerate(some)]
+        await db.write(partial(_put, db, some, rows))
+
+
+def settle(dsn: str) -> None:
+    """Gather statistics and clean up, as PostgreSQL's own daemon would a minute later."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
+
+
+def row_of(db: Database, item: Item, number: int, text: bool = True) -> dict[str, Any]:
+    """An item as the columns of its table hold it."""
+    payload, checksum = codec.encode_item(item.value)
+    written = START + timedelta(milliseconds=number)
+    return {
+        "tenant": db.tenant,
+        "namespace": encode_namespace(item.namespace),
+        "key": item.key,
+        "meta": {},
+        "version": 1,
+        "codec": codec.CODEC,
+        "checksum": checksum,
+        "search_text": codec.search_text(item.value, {}) if text else None,
+        "field_terms": codec.field_terms(item.value, {}) if text else None,
+        "created_at": written,
+        "updated_at": written,
+        "expires_at": None,
+        "lifetime": None,
+        "value": payload,
+    }
+
+
+def _put(db: Database, items: Sequence[Item], rows: list[dict[str, Any]]) -> Program[None]:
+    native = yield from has_native_vectors(db)
+    changes = {}
+    if db.dialect.counts_vector_changes:
+        for path in sorted({row["namespace"] for row in rows}):
+            now = rows[0]["updated_at"]
+            changes[path] = yield from count_change(db.dialect, db.tenant, path, now, removes=False)
+    yield insert(ITEMS), rows
+    embedded = [
+        {name: row[name] for name in ("tenant", "namespace", "key")}
+        | {
+            "field": "",
+            "model": MODEL,
+            "part": 0,
+            "dimensions": len(item.vector),
+            "change": changes.get(row["namespace"], 0),
+            "p_vector": db.dialect.vector_parameter(item.vector.tobytes(), native),
+        }
+        for item, row in zip(items, rows, strict=True)
+        if item.vector is not None
+    ]
+    if embedded:
+        values = insert(EMBEDDINGS).values(vector=db.dialect.vector_in("p_vector", native))
+        yield values, embedded

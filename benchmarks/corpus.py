@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.metadata import distributions
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -134,9 +133,7 @@ def _pieces(text: str, dimensions: int) -> Floats:
     for word in re.findall(r"[^\W_]+", words_of_name(text)):
         marked = f"<{word}>"
         for size in (3, 4, 5):
-            counted.update(
-                marked[at : at + size] for at in islice(range(len(marked)), len(marked) - size + 1)
-            )
+            counted.update(marked[at : at + size] for at in range(len(marked) - size + 1))
     for piece, number in counted.items():
         hashed = crc32(piece.encode())
         made[hashed % dimensions] += (1 if hashed & 1 << 31 else -1) * (1 + np.log(number))

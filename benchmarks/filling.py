@@ -1,13 +1,19 @@
-"""Many items put straight into the tables, as a store writes them: to fill is not to measure."""
+"""Many items put straight into the tables, as a store writes them: to fill is not to measure.
+
+On PostgreSQL with COPY; on SQLite as statements of a program, because its vectors are counted.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import asyncpg
 import psycopg
+from pgvector.asyncpg import register_vector
 from sqlalchemy import insert
 
 from benchmarks.corpus import Floats
@@ -15,7 +21,7 @@ from memalchemy import Database
 from memalchemy.codec import items as codec
 from memalchemy.keys import encode_namespace
 from memalchemy.search.scope import EMBEDDINGS, ITEMS
-from memalchemy.search.vectors import count_change, has_native_vectors
+from memalchemy.search.vectors import count_change
 from memalchemy.statements import Program
 
 MODEL = "default"
@@ -32,12 +38,17 @@ class Item(NamedTuple):
     vector: Floats | None = None
 
 
-async def fill(db: Database, items: Sequence[Item], *, text: bool = True) -> None:
+async def fill(
+    where: Path | str, db: Database, items: Sequence[Item], *, text: bool = True
+) -> None:
     """Put *items*, none of which is there; with *text* their words can be found."""
+    rows = [row_of(db, one, at, text) for at, one in enumerate(items)]
+    if isinstance(where, str):
+        await _copy(where, items, rows)
+        return
     for start in range(0, len(items), AT_ONCE):
-        some = items[start : start + AT_ONCE]
-        rows = [row_of(db, one, start + at, text) for at, one in enumerate(some)]
-        await db.write(partial(_put, db, some, rows))
+        some = slice(start, start + AT_ONCE)
+        await db.write(partial(_put, db, items[some], rows[some]))
 
 
 def settle(dsn: str) -> None:
@@ -69,26 +80,46 @@ def row_of(db: Database, item: Item, number: int, text: bool = True) -> dict[str
 
 
 def _put(db: Database, items: Sequence[Item], rows: list[dict[str, Any]]) -> Program[None]:
-    native = yield from has_native_vectors(db)
     changes = {}
-    if db.dialect.counts_vector_changes:
-        for path in sorted({row["namespace"] for row in rows}):
-            now = rows[0]["updated_at"]
-            changes[path] = yield from count_change(db.dialect, db.tenant, path, now, removes=False)
+    for path in sorted({row["namespace"] for row in rows}):
+        now = rows[0]["updated_at"]
+        changes[path] = yield from count_change(db.dialect, db.tenant, path, now, removes=False)
     yield insert(ITEMS), rows
     embedded = [
-        {name: row[name] for name in ("tenant", "namespace", "key")}
-        | {
-            "field": "",
-            "model": MODEL,
-            "part": 0,
-            "dimensions": len(item.vector),
-            "change": changes.get(row["namespace"], 0),
-            "p_vector": db.dialect.vector_parameter(item.vector.tobytes(), native),
-        }
+        _embedding(item, row, changes[row["namespace"]])
         for item, row in zip(items, rows, strict=True)
         if item.vector is not None
     ]
     if embedded:
-        values = insert(EMBEDDINGS).values(vector=db.dialect.vector_in("p_vector", native))
-        yield values, embedded
+        yield insert(EMBEDDINGS), embedded
+
+
+async def _copy(dsn: str, items: Sequence[Item], rows: Sequence[dict[str, Any]]) -> None:
+    connection = await asyncpg.connect(dsn)
+    await register_vector(connection)
+    embedded = [
+        _embedding(item, row, 0)
+        for item, row in zip(items, rows, strict=True)
+        if item.vector is not None
+    ]
+    as_json = [row | {"meta": "{}"} for row in rows]
+    for table, records in ((ITEMS, as_json), (EMBEDDINGS, embedded)):
+        if records:
+            await connection.copy_records_to_table(
+                table.name,
+                records=[tuple(one.values()) for one in records],
+                columns=[*records[0]],
+            )
+    await connection.close()
+
+
+def _embedding(item: Item, row: dict[str, Any], change: int) -> dict[str, Any]:
+    assert item.vector is not None
+    return {name: row[name] for name in ("tenant", "namespace", "key")} | {
+        "field": "",
+        "model": MODEL,
+        "part": 0,
+        "dimensions": len(item.vector),
+        "change": change,
+        "vector": item.vector,
+    }

@@ -16,7 +16,7 @@ from benchmarks.measure import Finding, at_least
 from benchmarks.subjects.stores import OurStore
 
 HERE = ("known",)
-QUESTIONS = 600
+QUESTIONS = 400
 BEST = 10
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.corpus import texts
-from benchmarks.filling import START, Item, fill, row_of, settle
+from benchmarks.filling import START, Item, row_of, settle
 from benchmarks.measure import (
     Finding,
     Run,
@@ -48,7 +48,7 @@ async def measure(
         ours, tables = OurStore(places[0]), OurStore(places[1])
         for one in (ours, tables):
             await one.open()
-            await fill(one.db, [_item(at, words) for at in range(THERE)])
+            await one.fill([_item(at, words) for at in range(THERE)])
         await tables.close()
         raw: Any = RawStoreSqlite if engine == "SQLite" else RawStorePostgres
         raw = raw(places[1])

@@ -17,7 +17,7 @@ import psycopg
 from pgvector.asyncpg import register_vector
 
 from benchmarks.corpus import Floats, nearest
-from benchmarks.filling import MODEL, Item, fill, settle
+from benchmarks.filling import MODEL, Item, settle
 from benchmarks.measure import Finding, Run, at_least, at_most, milliseconds, ratio, take_turns
 from benchmarks.subjects.stores import LangGraphStore, OurStore
 from memalchemy.keys import encode_namespace
@@ -110,7 +110,7 @@ async def measure(matrix: Floats, queries: Floats, dsn: str, rounds: int) -> Asy
         admin.execute(f"ALTER DATABASE {admin.info.dbname} SET maintenance_work_mem = '512MB'")
     ours = await OurStore(dsn).open()
     placed = Placed(matrix)
-    await fill(ours.db, placed.items(), text=False)
+    await ours.fill(placed.items(), text=False)
     settle(dsn)
     hand = await ByHand.open(dsn)
     asked: dict[str, tuple[float, float]] = {}

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.corpus import Floats, nearest
-from benchmarks.filling import MODEL, Item, fill
+from benchmarks.filling import MODEL, Item
 from benchmarks.measure import Finding, Run, at_least, at_most, milliseconds, ratio, take_turns
 from benchmarks.subjects.stores import OurStore
 from memalchemy.keys import encode_namespace
@@ -34,9 +34,9 @@ async def measure(
     matrix: Floats, queries: Floats, directory: Path, rounds: int
 ) -> AsyncIterator[Finding]:
     ours = await OurStore(directory / "vectors.db").open()
-    await fill(ours.db, _items(WHOLE, matrix), text=False)
+    await ours.fill(_items(WHOLE, matrix), text=False)
     for share, part in SHARES.items():
-        await fill(ours.db, _items((share,), matrix[: len(matrix) // part]), text=False)
+        await ours.fill(_items((share,), matrix[: len(matrix) // part]), text=False)
     yield await _recall(ours, matrix, queries)
     yield await _in_process(ours, matrix, queries, rounds)
     yield await _public("the whole namespace", ours, WHOLE, matrix, queries, 1.2, rounds)

@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks import hybrid
 from benchmarks.corpus import plain_words, texts
-from benchmarks.filling import Item, fill, settle
+from benchmarks.filling import Item, settle
 from benchmarks.measure import Finding, Run, at_least, milliseconds, ratio, take_turns
 from benchmarks.subjects.raw_words import RawWordsPostgres, RawWordsSqlite
 from benchmarks.subjects.stores import OurStore
@@ -60,7 +60,7 @@ async def measure(
         if engine == "SQLite":
             places = [directory / f"words-{whose}.db" for whose in ("ours", "by-hand")]
         ours = await OurStore(places[0]).open()
-        await fill(ours.db, items)
+        await ours.fill(items)
         raw: Any = (RawWordsSqlite if engine == "SQLite" else RawWordsPostgres)(places[1])
         await raw.open([(one.namespace[0], one.key, one.value["text"]) for one in items])
         if engine == "PostgreSQL":

@@ -13,7 +13,7 @@ import aiosqlite
 import asyncpg
 from sqlalchemy.dialects import postgresql, sqlite
 
-from benchmarks.subjects.raw import Compiled
+from benchmarks.subjects.raw import CONNECTIONS, Compiled
 from memalchemy.dialects import DIALECTS
 from memalchemy.store.queries import read_item
 from memalchemy.store.writing import put_item
@@ -23,23 +23,19 @@ Row = Mapping[str, Any]
 
 
 class RawStorePostgres:
-    """asyncpg; each statement prepared, and a transaction of its own."""
+    """asyncpg from its pool, every statement prepared, and a transaction of its own."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
         d, dialect = DIALECTS["postgresql"], postgresql.asyncpg.dialect()
-        self._put, self._get = (
-            Compiled(put_item(d, expected="any"), dialect),
-            Compiled(read_item(d), dialect),
-        )
+        self._put = Compiled(put_item(d, expected="any"), dialect)
+        self._get = Compiled(read_item(d), dialect)
 
     async def open(self) -> None:
-        self._connection = await asyncpg.connect(self._dsn)
-        self._putting = await self._connection.prepare(self._put.sql)
-        self._getting = await self._connection.prepare(self._get.sql)
+        self._pool = await asyncpg.create_pool(self._dsn, min_size=1, max_size=CONNECTIONS)
 
     async def close(self) -> None:
-        await self._connection.close()
+        await self._pool.close()
 
     def binds(self, row: Row) -> Sequence[Any]:
         return self._put.values(row)
@@ -48,10 +44,12 @@ class RawStorePostgres:
         return self._get.values(row)
 
     async def put(self, binds: Sequence[Any]) -> None:
-        assert await self._putting.fetchrow(*binds) is not None
+        async with self._pool.acquire() as connection:
+            assert await connection.fetchrow(self._put.sql, *binds) is not None
 
     async def get(self, key: Sequence[Any]) -> None:
-        assert await self._getting.fetchrow(*key) is not None
+        async with self._pool.acquire() as connection:
+            assert await connection.fetchrow(self._get.sql, *key) is not None
 
 
 class RawStoreSqlite:

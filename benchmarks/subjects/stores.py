@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 from langgraph.store.postgres.aio import AsyncPostgresStore
 
+from benchmarks.filling import Item, fill
 from memalchemy import Database, Store
 
 
@@ -25,6 +26,10 @@ class OurStore:
 
     async def close(self) -> None:
         await self.db.close()
+
+    async def fill(self, items: Sequence[Item], *, text: bool = True) -> None:
+        """Put items that are not there; this is not measured."""
+        await fill(self.place, self.db, items, text=text)
 
     async def keys_near(
         self, namespace: tuple[str, ...], vector: Any, count: int, *, prefix: bool = False

@@ -54,7 +54,7 @@ async def measure(
         for at, one in enumerate(made)
     ]
     split = [plain_words(one) for one in made]
-    chosen = Chosen(split)
+    chosen = Chosen(split[:COUNT])
     for engine in ("SQLite", "PostgreSQL"):
         places: list[Any] = [new_database(), new_database()]
         if engine == "SQLite":
@@ -62,7 +62,7 @@ async def measure(
         ours = await OurStore(places[0]).open()
         await ours.fill(items)
         raw: Any = (RawWordsSqlite if engine == "SQLite" else RawWordsPostgres)(places[1])
-        await raw.open([(one.namespace[0], one.key, one.value["text"]) for one in items])
+        await raw.open([(one.namespace[0], one.key, one.value["text"].lower()) for one in items])
         if engine == "PostgreSQL":
             for place in places:
                 settle(place)

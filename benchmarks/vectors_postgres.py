@@ -11,16 +11,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from itertools import cycle
 from typing import Any
 
-import asyncpg
 import numpy as np
 import psycopg
-from pgvector.asyncpg import register_vector
 
 from benchmarks.corpus import Floats, nearest
-from benchmarks.filling import MODEL, Item, settle
+from benchmarks.filling import Item, settle
 from benchmarks.measure import Finding, Run, at_least, at_most, milliseconds, ratio, take_turns
+from benchmarks.subjects.raw_vectors import RawVectorsPostgres
 from benchmarks.subjects.stores import LangGraphStore, OurStore
-from memalchemy.keys import encode_namespace
 from memalchemy.search.indexes import build_index
 
 ALL = ("w",)
@@ -30,46 +28,6 @@ SMALL = ("10 %", "1 %", "0.1 %")
 BEST = 10
 
 Namespace = tuple[str, ...]
-
-
-class ByHand:
-    """asyncpg with pgvector's binary format: all of a namespace compared, ten items fetched."""
-
-    _SQL = """
-        SELECT item.key, item.value, near.distance
-        FROM (
-            SELECT namespace, key, vector <=> $1 AS distance FROM embeddings
-            WHERE tenant = $2 AND {where} AND model = $3 AND dimensions = $4
-            ORDER BY distance LIMIT 10
-        ) AS near
-        JOIN store_items AS item
-            ON item.tenant = $2 AND item.namespace = near.namespace AND item.key = near.key
-        WHERE item.expires_at IS NULL OR item.expires_at > now()
-        ORDER BY near.distance
-    """
-
-    def __init__(self, connection: asyncpg.Connection, one: Any, below: Any) -> None:
-        self._connection, self._one, self._below = connection, one, below
-
-    @classmethod
-    async def open(cls, dsn: str) -> ByHand:
-        connection = await asyncpg.connect(dsn)
-        await register_vector(connection)
-        one = await connection.prepare(cls._SQL.format(where="namespace = $5"))
-        below = cls._SQL.format(where="namespace >= $5 AND namespace < $6")
-        return cls(connection, one, await connection.prepare(below))
-
-    async def keys_near(self, namespace: Namespace, query: Floats) -> list[str]:
-        binds = (query, "default", MODEL, len(query))
-        path = encode_namespace(namespace)
-        if namespace == ALL:
-            rows = await self._below.fetch(*binds, path, f"{path[:-1]}0")  # "0" comes after "/"
-        else:
-            rows = await self._one.fetch(*binds, path)
-        return [row["key"] for row in rows]
-
-    async def close(self) -> None:
-        await self._connection.close()
 
 
 class Placed:
@@ -112,7 +70,7 @@ async def measure(matrix: Floats, queries: Floats, dsn: str, rounds: int) -> Asy
     placed = Placed(matrix)
     await ours.fill(placed.items(), text=False)
     settle(dsn)
-    hand = await ByHand.open(dsn)
+    hand = await RawVectorsPostgres.open(dsn)
     asked: dict[str, tuple[float, float]] = {}
 
     for share in SMALL:
@@ -196,7 +154,7 @@ async def _turns(asks: Mapping[str, Any], queries: Floats, calls: int, rounds: i
 async def _exact(
     share: str,
     ours: OurStore,
-    hand: ByHand,
+    hand: RawVectorsPostgres,
     placed: Placed,
     queries: Floats,
     recall: float,
@@ -206,7 +164,7 @@ async def _exact(
     assert recall == 1.0, f"an exact search in {share} found others than brute force"
     asks = {
         "ours": _ours(ours, namespace),
-        "hand": lambda query: hand.keys_near(namespace, query),
+        "hand": lambda query: hand.keys_near(namespace, query, prefix=namespace == ALL),
     }
     await _turns(asks, queries, 3, 1)
     number = placed.number(namespace)
@@ -225,7 +183,7 @@ async def _exact(
 
 async def _indexed(
     ours: OurStore,
-    hand: ByHand,
+    hand: RawVectorsPostgres,
     placed: Placed,
     namespace: Namespace,
     queries: Floats,
@@ -235,7 +193,7 @@ async def _indexed(
     number = f"{placed.number(namespace):,} of {placed.number(ALL):,} vectors, PostgreSQL"
     asks = {
         "ours": _ours(ours, namespace),
-        "hand": lambda query: hand.keys_near(namespace, query),
+        "hand": lambda query: hand.keys_near(namespace, query, prefix=namespace == ALL),
     }
     await _turns(asks, queries, 3, 1)
     found = await _turns(asks, queries, 10, rounds)

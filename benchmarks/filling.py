@@ -110,6 +110,8 @@ async def _copy(dsn: str, items: Sequence[Item], rows: Sequence[dict[str, Any]])
                 records=[tuple(one.values()) for one in records],
                 columns=[*records[0]],
             )
+            # Without statistics each vector's look for its item reads the whole namespace.
+            await connection.execute(f"ANALYZE {table.name}")
     await connection.close()
 
 

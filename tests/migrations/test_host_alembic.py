@@ -120,6 +120,7 @@ def test_memalchemy_joins_a_host_that_has_been_there_for_long(
     if fresh_url.startswith("sqlite"):
         query(fresh_url, "DROP TABLE deltas_search")
         query(fresh_url, "DROP TABLE checkpoints_meta")
+        query(fresh_url, "DROP TABLE store_items_search")
     query(fresh_url, f"DROP TABLE {migrate.VERSION_TABLE}")
     assert tables(fresh_url) == THEIRS
 

@@ -66,6 +66,7 @@ def strict_oracle(session: nox.Session) -> None:
     only = (*strict, "sqlite", "tests/behaviour", habits)
     _tests(session, EXTRAS, "oracledb==26.1.0", only=only)
     names = ("order", "removing", "branching", "database_transactions")
+    names += ("store_conditions", "store_batches")
     some = [f"tests/behaviour/test_{name}.py" for name in names]
     session.run("python", "-m", "pytest", *strict, "postgresql", *some, habits)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
+import os
 import sys
 import tempfile
 import time
@@ -18,7 +19,16 @@ from benchmarks import report
 from benchmarks.measure import ROUNDS, Finding
 from benchmarks.workload import FULL, SHAPE, BadThreads, Message, read_messages
 
-GROUPS = ("growth", "turns", "throughput", "footprint", "flatness")
+GROUPS = (
+    "growth",
+    "turns",
+    "throughput",
+    "footprint",
+    "flatness",
+    "store",
+    "vectors",
+    "words",
+)
 """The modules that measure."""
 
 
@@ -88,6 +98,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 async def _run(messages: list[Message], rounds: int, groups: Sequence[str]) -> report.Results:
     """Measure, and say each finding as it comes in."""
+    # Neither side of a comparison may use a core that the other does not.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from benchmarks.servers import durability, postgres
 
     modules = [(name, importlib.import_module(f"benchmarks.{name}")) for name in groups]

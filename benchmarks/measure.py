@@ -49,7 +49,7 @@ class Finding:
     name: str
     value: float
     unit: str
-    """``x`` for a ratio."""
+    """``x`` for a ratio; empty for a share of one."""
     target: Target | None
     ours: str
     theirs: str
@@ -71,7 +71,8 @@ class Finding:
 
     def __str__(self) -> str:
         digits = 0 if self.unit != "x" and self.value >= 100 else 3 if self.value < 10 else 1
-        return f"{self.value:,.{digits}f}{self.unit if self.unit == 'x' else ' ' + self.unit}"
+        unit = self.unit if self.unit == "x" else f" {self.unit}"
+        return f"{self.value:,.{digits}f}{unit}".rstrip()
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self) | {"is_met": self.is_met}

@@ -51,6 +51,10 @@ TITLES = {
     "flat": "Listing and opening",
     "memory": "Memory",
     "import": "Import",
+    "store": "The Store",
+    "vectors": "Search by vectors",
+    "text": "Search by words",
+    "hybrid": "Search by both",
 }
 """The groups, in the order of the report."""
 

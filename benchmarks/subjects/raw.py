@@ -23,7 +23,7 @@ from memalchemy.dialects import DIALECTS
 from memalchemy.log.appending import begin, put_checkpoint, put_delta, save
 
 
-class _Text:
+class Compiled:
     """A statement as text, with its values in the order in which they are bound."""
 
     def __init__(self, statement: Executable, dialect: Any) -> None:
@@ -85,9 +85,9 @@ class RawSqlite:
         self._path = path
         self._turn = asyncio.Lock()
         d, dialect = DIALECTS["sqlite"], sqlite.dialect()
-        self._head = _Text(begin(d, expected="any"), dialect)
-        self._delta = _Text(put_delta(d), dialect)
-        self._name = _Text(put_checkpoint(d), dialect)
+        self._head = Compiled(begin(d, expected="any"), dialect)
+        self._delta = Compiled(put_delta(d), dialect)
+        self._name = Compiled(put_checkpoint(d), dialect)
 
     async def open(self) -> None:
         self._connection = await aiosqlite.connect(self._path, isolation_level=None)
@@ -128,7 +128,7 @@ class RawPostgres:
         statement = save(
             DIALECTS["postgresql"], first="begin", expected="any", parent=False, retain=False
         )
-        self._save = _Text(statement, postgresql.asyncpg.dialect())
+        self._save = Compiled(statement, postgresql.asyncpg.dialect())
 
     async def open(self) -> None:
         self._pool = await asyncpg.create_pool(

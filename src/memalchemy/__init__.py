@@ -9,7 +9,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from memalchemy._version import __version__
-from memalchemy.contracts import UNSET, CheckpointInfo, Diff, Retention
+from memalchemy.contracts import (
+    UNSET,
+    CheckpointInfo,
+    Diff,
+    Retention,
+    SearchHit,
+    SearchHits,
+    SearchPlan,
+    SemanticSearchResult,
+    StoreCapabilities,
+    StoreCapabilityError,
+    StoreItem,
+)
 from memalchemy.errors import (
     AuthenticationFailed,
     CapabilityMissing,
@@ -30,6 +42,8 @@ from memalchemy.errors import (
 if TYPE_CHECKING:
     from memalchemy.checkpoints import Checkpointer
     from memalchemy.database import Database
+    from memalchemy.store import Store
+    from memalchemy.store.context import NamespacedStore, StoreContext
 
 __all__ = [
     "UNSET",
@@ -44,11 +58,21 @@ __all__ = [
     "Diff",
     "DriverMissing",
     "MemalchemyError",
+    "NamespacedStore",
     "NotFound",
     "NotSerialisable",
     "Retention",
     "SchemaOutdated",
     "SchemaTooNew",
+    "SearchHit",
+    "SearchHits",
+    "SearchPlan",
+    "SemanticSearchResult",
+    "Store",
+    "StoreCapabilities",
+    "StoreCapabilityError",
+    "StoreContext",
+    "StoreItem",
     "ThreadDeleted",
     "TooLarge",
     "UnknownURL",
@@ -57,7 +81,13 @@ __all__ = [
 
 # What brings SQLAlchemy along is imported when it is asked for: the command line imports this file
 # before it can answer a Ctrl-C, and half a second is long enough to press it.
-_LATER = {"Checkpointer": "memalchemy.checkpoints", "Database": "memalchemy.database"}
+_LATER = {
+    "Checkpointer": "memalchemy.checkpoints",
+    "Database": "memalchemy.database",
+    "NamespacedStore": "memalchemy.store.context",
+    "Store": "memalchemy.store",
+    "StoreContext": "memalchemy.store.context",
+}
 
 
 def __getattr__(name: str) -> Any:

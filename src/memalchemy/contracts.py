@@ -9,7 +9,7 @@ import enum
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, Self, runtime_checkable
 
 
 class Unset(enum.Enum):
@@ -146,6 +146,113 @@ class CheckpointerProtocol(Protocol):
     ) -> AsyncIterator[CheckpointInfo]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class StoreItem:
+    """A value under (namespace, key), as it is now.
+
+    ``version`` starts at 1 and grows by one with each write. Times are aware UTC; ``expires_at`` is
+    ``None`` for an item that stays.
+    """
+
+    namespace: tuple[str, ...]
+    key: str
+    value: Any
+    metadata: dict[str, Any]
+    created_at: datetime
+    updated_at: datetime
+    version: int = 1
+    expires_at: datetime | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON has them: the namespace a list, times in ISO 8601; the value as is."""
+        return {
+            "namespace": list(self.namespace),
+            "key": self.key,
+            "value": self.value,
+            "metadata": self.metadata,
+            "created_at": self.created_at.isoformat(),
+            "updated_at": self.updated_at.isoformat(),
+            "version": self.version,
+            "expires_at": None if self.expires_at is None else self.expires_at.isoformat(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`; ``metadata``, ``version`` and ``expires_at`` may be missing."""
+        expires = data.get("expires_at")
+        return cls(
+            namespace=tuple(data["namespace"]),
+            key=data["key"],
+            value=data["value"],
+            metadata=dict(data.get("metadata") or {}),
+            created_at=datetime.fromisoformat(data["created_at"]),
+            updated_at=datetime.fromisoformat(data["updated_at"]),
+            version=data.get("version", 1),
+            expires_at=None if expires is None else datetime.fromisoformat(expires),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit(StoreItem):
+    """An item that a search found. ``score`` is 0 to 1, higher is better; ``None`` if nothing was
+    asked for and the items are listed.
+    """
+
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPlan:
+    """What a search did: ``strategy`` names it (such as ``text``, ``exact vectors``, ``hnsw``),
+    ``reason`` says in a sentence why, ``details`` has counts.
+    """
+
+    strategy: str
+    reason: str
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class SearchHits(list[SearchHit]):
+    """The hits, best first. ``plans`` says how they were found, if that was asked for."""
+
+    plans: tuple[SearchPlan, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticSearchResult:
+    """An item that a vector search found: ``score`` 0 to 1, higher is better, and the distance."""
+
+    item: StoreItem
+    score: float
+    distance: float | None = None
+
+
+class StoreCapabilityError(NotImplementedError):
+    """A store cannot do what was asked of it; ``hint`` says what would help. `Store` can do it all;
+    this is for those that wrap or replace it.
+    """
+
+    def __init__(self, capability: str, store_class: str, hint: str | None = None) -> None:
+        said = f"{store_class} does not support {capability!r}"
+        super().__init__(f"{said}. {hint}" if hint else said)
+        self.capability = capability
+        self.store_class = store_class
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCapabilities:
+    """What a store can do. `memalchemy.Store` has them all, on every database."""
+
+    search: bool = False
+    semantic_search: bool = False
+    embedding_dimension: int | None = None
+    ttl: bool = False
+    list_namespaces: bool = False
+    batch_operations: bool = False
+    transactions: bool = False
+
+
 def to_timedelta(duration: Seconds) -> timedelta:
     """Read a duration given as seconds or as a `timedelta`."""
     if isinstance(duration, timedelta):
@@ -156,3 +263,12 @@ def to_timedelta(duration: Seconds) -> timedelta:
         return timedelta(seconds=duration)
     except (OverflowError, ValueError) as error:
         raise ValueError(f"{duration!r} seconds is not a duration") from error
+
+
+def check_limit(limit: int) -> int:
+    """A number of results to return: a whole number, zero for none."""
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise TypeError(f"limit is a whole number, not {type(limit).__name__}")
+    if limit < 0:
+        raise ValueError(f"limit must not be negative: {limit}")
+    return min(limit, 2**31 - 1)

@@ -383,9 +383,13 @@ class StoreItemRow(Base):
     codec: Mapped[str] = mapped_column(String(16))
     checksum: Mapped[int] = mapped_column(BigInteger)
     search_text: Mapped[str | None] = mapped_column(Text)
+    field_terms: Mapped[str | None] = mapped_column(Text)
+    """A word for each scalar field of value and metadata: an index answers equality with it."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
     expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    lifetime: Mapped[int | None] = mapped_column(BigInteger)
+    """Microseconds from a write, or a read that prolongs, to ``expires_at``."""
     value: Mapped[bytes] = mapped_column(Payload)
 
     __table_args__ = (

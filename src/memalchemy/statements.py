@@ -29,6 +29,26 @@ class Answer(list[Row[Any]]):
         self.touched = touched
 
 
+class Numbers(Sequence[int]):
+    """The whole numbers from *low* to *high*, as what a variant can be: they stand in the text.
+
+    A number of rows or dimensions that a partial index is for cannot be bound. *samples* stand for
+    all of them where statements are enumerated.
+    """
+
+    def __init__(self, low: int, high: int, *samples: int) -> None:
+        self.low, self.high, self._samples = low, high, samples
+
+    def __contains__(self, value: object) -> bool:
+        return type(value) is int and self.low <= value <= self.high
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._samples[at]
+
+
 Program = Generator[tuple[Executable, Parameters], Answer, T]
 """An operation: yields statements with their values, receives answers, returns its result.
 

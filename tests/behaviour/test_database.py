@@ -515,6 +515,23 @@ def test_two_threads_with_a_loop_each_share_one_database(shared_url: str) -> Non
     asyncio.run(count())
 
 
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
+async def test_what_is_in_use_while_a_database_is_closed_is_closed_after_it(
+    name: str, postgres: Postgres, driver: str
+) -> None:
+    mark = f"closed-{os.urandom(4).hex()}"
+    db = Database(f"{postgres.url(name, driver=driver)}&application_name={mark}")
+    open_ = f"SELECT count(*) FROM pg_stat_activity WHERE application_name = '{mark}'"
+
+    async with db.transaction() as tx:
+        await db.close()
+        assert await Checkpointer(db).save({"n": 1}, "thread", connection=tx)
+
+    async with asyncio.timeout(10):
+        while postgres.execute(open_) != [(0,)]:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
 @pytest.mark.filterwarnings("ignore:.*:ResourceWarning")
 @pytest.mark.filterwarnings("ignore:.*:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])

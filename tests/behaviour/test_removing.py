@@ -15,7 +15,16 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from memalchemy import Checkpointer, Conflict, Database, NotFound, Retention, ThreadDeleted, events
+from memalchemy import (
+    Checkpointer,
+    Conflict,
+    Database,
+    NotFound,
+    Retention,
+    Store,
+    ThreadDeleted,
+    events,
+)
 from memalchemy.schema import (
     CheckpointRow,
     DeltaRow,
@@ -387,6 +396,75 @@ async def test_forgetting_by_metadata_takes_every_thread_that_carries_it(
     assert sorted(await checkpointer.list_threads()) == ["b", "c"]
     assert await checkpointer.forget(metadata={"user": "ada"}) == 1
     assert await checkpointer.list_threads() == ["c"]
+
+
+@pytest.mark.parametrize("named", [(), ("user",), ("team",)], ids=["all", "user", "team"])
+async def test_forgetting_by_metadata_takes_items_that_have_all_of_it(
+    db: Database, named: tuple[str, ...]
+) -> None:
+    agent, store, near = Checkpointer(db), Store(db, index_metadata=named), [1.0, 0.5]
+    await agent.save({}, "a", metadata={"user": "ada", "team": 1})
+    await store.put(("n",), "both", "ada's", {"user": "ada", "team": 1.0}, embedding=near)
+    await store.put(("n", "deep"), "too", "ada's", {"user": "ada", "team": 1, "more": 2})
+    await store.put(("n",), "one", "ada's", {"user": "ada"}, embedding=near)
+    await store.put(("n",), "true", "ada's", {"user": "ada", "team": True})
+    await store.put(("n",), "value", {"user": "ada", "team": 1}, {"user": "bob", "team": 1})
+    await store.put(("n",), "gone", "ada's", {"user": "ada", "team": 1}, ttl=0.01)
+    await Store(db.for_tenant(db.tenant + "-other")).put(("n",), "both", 1, {"user": "ada"})
+    await asyncio.sleep(0.02)
+
+    assert await agent.forget(metadata={"user": "ada", "team": 1}) == 4
+    assert await agent.list_threads() == []
+    assert await store.list_keys(("n",)) == ["one", "true", "value"]
+    hits = await store.search((), mode="vector", embedding=near, prefix=True)
+    assert [hit.key for hit in hits] == ["one"]
+    assert await store.sweep() == 0
+    assert await agent.forget(metadata={"user": "ada"}) == 2
+    assert await store.list_keys(("n",)) == ["value"]
+    await Checkpointer(db.for_tenant(db.tenant + "-other")).forget(metadata={"user": "ada"})
+
+
+async def test_items_are_forgotten_by_metadata_that_no_index_knows(db: Database) -> None:
+    agent, store = Checkpointer(db), Store(db)
+    tags: dict[str, Any] = {"tags": ["a", {"b/c": None}], "/odd~": None}
+    for number in range(520):  # more than a page
+        await store.put(("n",), f"{number:03}", number, tags if number % 2 else {"tags": ["a"]})
+
+    assert await agent.forget(metadata={"tags": ["a", {"b/c": None}]}) == 260
+    assert await store.count(("n",)) == 260
+    await store.put(("n",), "odd", 1, tags)
+    assert await agent.forget(metadata={"/odd~": None}) == 1
+    assert await agent.forget(metadata={"tags": ["a"]}) == 260
+
+
+async def test_no_word_of_a_forgotten_item_stays_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    async with Database(f"sqlite:///{path}") as db:
+        store = Store(db)
+        for n in range(50):
+            await store.put(("n",), f"k{n}", {"text": f"quuxstreet {n}"}, {"who": "quuxada"})
+            await store.put(("n",), f"o{n}", {"text": f"other {n}"}, {"who": "bob"})
+        assert await Checkpointer(db).forget(metadata={"who": "quuxada"}) == 50
+        assert len(await store.search(("n",), "other", limit=100)) == 50
+        await db.run_sync(lambda c: c.exec_driver_sql("PRAGMA incremental_vacuum"))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("VACUUM")
+
+    assert b"quux" not in path.read_bytes()
+    assert b"other" in path.read_bytes()
+
+
+async def test_forgetting_a_tenant_takes_its_store_whole(db: Database) -> None:
+    store, other = Store(db), Store(db.for_tenant(db.tenant + "-other"))
+    for each in (store, other):
+        await each.put(("n",), "k", {"text": "words"}, embedding=[1.0, 2.0])
+
+    assert await Checkpointer(db).forget(tenant=db.tenant) == 1
+
+    assert await rows(db, *ROWS) == [0] * 5
+    assert await store.search(("n",), mode="vector", embedding=[1.0, 2.0]) == []
+    assert len(await other.search(("n",), mode="vector", embedding=[1.0, 2.0])) == 1
+    await Checkpointer(db).forget(tenant=other.db.tenant)
 
 
 async def test_forgetting_a_tenant_leaves_the_others(db: Database) -> None:

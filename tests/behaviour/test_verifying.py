@@ -78,7 +78,7 @@ async def test_what_is_whole_is_clean_and_all_of_it_was_read(
     assert report.ok
     assert report.findings == ()
     assert (report.logs, report.rows, report.checkpoints, report.states) == (2, 27, 27, 27)
-    assert report.text_indexes == ("deltas_search", "checkpoints_meta")
+    assert report.text_indexes == ("deltas_search", "checkpoints_meta", "store_items_search")
     assert seen[-1] == (27, 27)
     assert seen == sorted(seen)
 

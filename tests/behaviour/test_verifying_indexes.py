@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from memalchemy import Checkpointer, Database
+from memalchemy.dialects import TEXT_INDEXES
 from memalchemy.verify import Report, verify
 from servers import Postgres
 
@@ -185,10 +186,14 @@ async def test_on_postgresql_rows_are_looked_for_by_the_index_itself(postgres: P
     async with Database(postgres.url(name), migrate="off") as db:
         await db.migrate()
         d = db.dialect
-        binds = {"k_tenant": "t", "k_thread_id": "t", "k_namespace": "/", "p_low": 1, "p_high": 2}
-        for index in queries.TEXT_INDEXES:
+        same = {"k_tenant": "t", "k_thread_id": "t", "k_namespace": "/"}
+        for index in TEXT_INDEXES:
+            low, high = ("a", "b") if index == "store_items_search" else (1, 2)
+            binds = same | {"p_low": low, "p_high": high}
 
-            def plan(connection: object, index: str = index) -> str:
+            def plan(
+                connection: object, index: str = index, binds: dict[str, object] = binds
+            ) -> str:
                 connection.execute(queries.only_by_text_index(d))  # type: ignore[attr-defined]
                 compiled = queries.text_unfindable(d, index=index).compile(  # type: ignore[attr-defined]
                     dialect=connection.dialect,  # type: ignore[attr-defined]

@@ -15,9 +15,22 @@ from memalchemy import errors
 from memalchemy.cli import exits
 from memalchemy.cli.app import app
 from memalchemy.cli.command import COMMON
+from servers import Postgres
 
 DOCS = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
-COMMANDS: dict[str, Any] = get_command(app).commands
+
+
+def commands(group: Any, above: str = "") -> dict[str, Any]:
+    """All commands by their whole names, such as ``store ls``."""
+    found: dict[str, Any] = {}
+    for name, command in group.commands.items():
+        inner = hasattr(command, "commands")
+        found |= commands(command, f"{above}{name} ") if inner else {above + name: command}
+    return found
+
+
+COMMANDS = commands(get_command(app))
+GROUPS = sorted({name.split()[0] for name in COMMANDS if " " in name})
 
 
 def section(name: str) -> str:
@@ -36,7 +49,7 @@ def example(name: str) -> list[str]:
 
 
 def test_the_documentation_describes_every_command_and_no_other() -> None:
-    assert set(re.findall(r"^### `(\w+)`$", DOCS, re.M)) == set(COMMANDS)
+    assert set(re.findall(r"^### `([\w ]+)`$", DOCS, re.M)) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -50,7 +63,7 @@ def test_the_documentation_names_every_option(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself_and_takes_the_common_options(name: str, call: Call) -> None:
-    answer = call(name, "--help")
+    answer = call(*name.split(), "--help")
 
     assert answer.code == 0
     assert f"memalchemy {name}" in answer.out or "Example" in answer.out
@@ -63,18 +76,53 @@ def test_every_command_explains_itself_and_takes_the_common_options(name: str, c
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_example_of_every_command_runs(
-    name: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    call: Call,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    if name.startswith("index "):
+        run_on_a_server(name, call, request.getfixturevalue("postgres"))
+        return
     (tmp_path / "threads.jsonl").write_text(lines(thread("airline-1", 8), thread("b", customer=42)))
     if name != "downgrade":  # its example is of an empty database
         call("--db", "sqlite:///agent.db", "import", "threads.jsonl")
+        item = {"namespace": ["users", "ada", "memories"], "key": "likes", "value": "tea"}
+        (tmp_path / "items.jsonl").write_text(lines(item))
+        call("--db", "sqlite:///agent.db", "store", "import", "items.jsonl")
     else:
         call("--db", "sqlite:///agent.db", "upgrade")
 
     answer = call(*example(name), stdin="y\n")
 
     assert answer.code == 0, answer.err
+
+
+def run_on_a_server(name: str, call: Call, postgres: Postgres) -> None:
+    """Run the example of a command that only a server has."""
+    database = postgres.create_database()
+    url = postgres.url(database)
+    assert call("--db", url, "upgrade").code == 0
+    if name == "index drop":
+        assert call("--db", url, *example("index build")[2:]).code == 0
+
+    answer = call("--db", url, *example(name)[2:])
+
+    assert answer.code == 0, answer.err
+    postgres.drop_database(database)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_a_group_of_commands_explains_itself(name: str, call: Call) -> None:
+    alone, asked = call(name), call(name, "--help")
+
+    assert (alone.code, asked.code) == (2, 0)
+    for command in COMMANDS:
+        if command.startswith(f"{name} "):
+            assert f"  {command.split()[1]} " in asked.out
+    assert "..." not in asked.out.split("Commands:")[1]
 
 
 def test_the_help_lists_no_command_in_half_a_sentence(call: Call) -> None:
@@ -144,6 +192,16 @@ def test_the_option_wins_over_the_environment(
         (("forget", "--metadata", "customer", "--db", "FILE"), 2, "MA-USAGE"),
         (("import", "/nowhere.jsonl", "--db", "FILE"), 2, "MA-USAGE"),
         (("upgrade", "--revision", "zz", "--db", "FILE"), 2, "MA-USAGE"),
+        (("store", "get", "a", "nothing", "--db", "FILE"), 1, "MA-NOT-FOUND"),
+        (("store", "rm", "a", "nothing", "--db", "FILE"), 1, "MA-NOT-FOUND"),
+        (("store", "rm", "a", "--db", "FILE"), 2, "MA-USAGE"),
+        (("store", "ls", "a~b", "--db", "FILE"), 2, "MA-USAGE"),
+        (("store", "ls", "", "--db", "FILE"), 2, "MA-USAGE"),
+        (("store", "search", "a", "--db", "FILE"), 2, "MA-USAGE"),
+        (("store", "import", "/nowhere.jsonl", "--db", "FILE"), 2, "MA-USAGE"),
+        (("index", "show", "--db", "FILE"), 4, "MA-CAPABILITY-MISSING"),
+        (("index", "build", "--dimensions", "3", "--db", "FILE"), 4, "MA-CAPABILITY-MISSING"),
+        (("index", "drop", "some", "--db", "FILE"), 4, "MA-CAPABILITY-MISSING"),
     ],
 )
 def test_a_failure_is_one_line_and_a_code(

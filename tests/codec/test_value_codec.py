@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import enum
+import json
 import os
 import subprocess
 import sys
@@ -23,7 +24,13 @@ from states import states as any_states
 from states import values as any_values
 
 from memalchemy.codec import values
-from memalchemy.codec.values import decode_state, decode_value, encode_state
+from memalchemy.codec.values import (
+    decode_state,
+    decode_value,
+    encode_state,
+    from_jsonable,
+    jsonable,
+)
 from memalchemy.errors import Corrupt, NotSerialisable, TooLarge
 
 
@@ -112,6 +119,22 @@ def test_encoding_what_was_loaded_gives_the_same_bytes(state: dict[str, Any]) ->
 
 
 @examples(50)
+@given(any_states)
+def test_any_state_loads_back_from_json_equal_and_of_the_same_types(state: dict[str, Any]) -> None:
+    text = json.dumps(jsonable(state), allow_nan=False)
+
+    assert spelled(from_jsonable(json.loads(text))) == spelled(state)
+
+
+@pytest.mark.parametrize(
+    "tree", [{"~z": 1}, {"~b": "?"}, {"~b": 1}, {"~n": "x"}, {"~s": [[]]}, {"~dt": "soon"},
+             {"~x": "gA=="}, {"~o": [1]}, [{"a": {"~i": 7}}], {"~t": 1}],
+)  # fmt: skip
+def test_json_with_a_tag_that_says_nothing_is_refused(tree: Any) -> None:
+    with pytest.raises(ValueError, match="a tag that cannot be read"):
+        from_jsonable(tree)
+
+
 @given(any_states)
 def test_encoding_leaves_the_state_as_it_was(state: dict[str, Any]) -> None:
     before = spelled(state)

@@ -6,13 +6,12 @@ import asyncio
 import re
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-import psycopg
 import pytest
-from sqlalchemy import Connection, Executable
+from planner import Planner
+from sqlalchemy import Connection
 from workers import proof
 from workers.states import name_of
 
@@ -21,7 +20,7 @@ from memalchemy.checkpoints import queries
 from memalchemy.codec import text
 from memalchemy.keys import encode_id
 from memalchemy.log import Log
-from memalchemy.search import search_checkpoints
+from memalchemy.search.checkpoints import search_checkpoints
 from servers import Postgres
 
 DEEP, OTHERS, EACH = 2_000, 50, 40
@@ -59,73 +58,13 @@ async def fill(url: str) -> None:
         await asyncio.gather(save("deep", DEEP), *(save(f"other {i}", EACH) for i in range(OTHERS)))
 
 
-@dataclass
-class Plan:
-    """How PostgreSQL would run a statement."""
-
-    scanned: set[str] = field(default_factory=set)
-    """The tables it reads from end to end."""
-    indexes: set[str] = field(default_factory=set)
-
-    def add(self, node: dict[str, Any]) -> Plan:
-        if node["Node Type"] == "Seq Scan":
-            self.scanned.add(node["Relation Name"])
-        if "Index Name" in node:
-            self.indexes.add(node["Index Name"])
-        for child in node.get("Plans", ()):
-            self.add(child)
-        return self
-
-
-class Planner:
-    """Asks PostgreSQL how it runs our statements, prepared as the driver prepares them."""
-
-    def __init__(self, server: Postgres, name: str, url: str) -> None:
-        self.url = url
-        self._dialect = asyncio.run(_sqlalchemy_dialect(url))
-        self._connection = psycopg.connect(
-            host=server.host,
-            port=server.port,
-            user=server.user,
-            password=server.password,
-            dbname=name,
-            autocommit=True,
-        )
-        self.memalchemy = Database(url).dialect
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def plan(self, statement: Executable, mode: str, **binds: Any) -> Plan:
-        compiled = statement.compile(dialect=self._dialect)  # type: ignore[attr-defined]
-        values = compiled.params | BINDS | binds
-        literals = [
-            psycopg.sql.Literal(values[name]).as_string(self._connection)
-            for name in compiled.positiontup
-        ]
-        run = self._connection.execute
-        run(f"SET plan_cache_mode = force_{mode}_plan")
-        run(f"PREPARE asked AS {compiled}".encode())
-        try:
-            given = f"({', '.join(literals)})" if literals else ""
-            (explained,) = run(f"EXPLAIN (FORMAT JSON) EXECUTE asked{given}".encode()).fetchone()  # type: ignore[misc]
-        finally:
-            run("DEALLOCATE asked")
-        return Plan().add(explained[0]["Plan"])
-
-
-async def _sqlalchemy_dialect(url: str) -> Any:
-    async with Database(url, migrate="off") as db:
-        return await db.run_sync(lambda connection: connection.dialect)
-
-
 @pytest.fixture(scope="module")
 def planner(postgres: Postgres) -> Iterator[Planner]:
     name = postgres.create_database()
     url = postgres.url(name)
     asyncio.run(fill(url))
     postgres.execute("ANALYZE", name)
-    planner = Planner(postgres, name, url)
+    planner = Planner(postgres, name, url, BINDS)
     yield planner
     planner.close()
     postgres.drop_database(name)

@@ -16,8 +16,11 @@ from sqlalchemy.engine import make_url
 
 import memalchemy.checkpoints
 import memalchemy.log
-import memalchemy.search
+import memalchemy.search.checkpoints
+import memalchemy.search.indexes
+import memalchemy.search.vectors
 import memalchemy.space
+import memalchemy.store
 import memalchemy.transfer
 import memalchemy.verify  # noqa: F401 (the statements register when imported)
 from memalchemy.dialects import DIALECTS

@@ -411,6 +411,19 @@ WHERE checkpoints.tenant = :k_tenant
 AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
         :match_key RETURNING JSON), :match_pair RETURNING JSON))
 
+-- checkpoints.upkeep.erase_item()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND store_items.version = :p_version
+
+-- checkpoints.upkeep.erase_own()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :p_house
+AND store_items.namespace < :p_house_end
+
 -- checkpoints.upkeep.erase_tenant(table=embeddings)
 DELETE FROM embeddings
 WHERE embeddings.tenant = :k_tenant
@@ -438,6 +451,32 @@ WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.thread_id = :k_thread_id
 AND checkpoints.namespace = :k_namespace
 ORDER BY checkpoints.seq
+
+-- checkpoints.upkeep.list_items(narrowed=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.upkeep.list_items(narrowed=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+AND store_items.namespace >= :p_namespace
+AND (store_items.namespace > :p_namespace
+  OR store_items.namespace = :p_namespace
+  AND store_items.key > :p_key)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
 
 -- checkpoints.upkeep.list_namespaces()
 SELECT threads.namespace, threads.deleted_at
@@ -1887,7 +1926,7 @@ AND (deltas.seq NOT IN (
     SELECT alive.seq
     FROM alive))
 
--- search.search_checkpoints()
+-- search.checkpoints.search_checkpoints()
 WITH hits AS (
   SELECT terms.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -1960,6 +1999,298 @@ AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
 ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
 
+-- search.embeddings.count_vectors(below=False)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  FETCH FIRST :p_limit ROWS ONLY) some_vectors
+
+-- search.embeddings.count_vectors(below=True)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_house
+    AND embeddings.namespace < :k_house_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  FETCH FIRST :p_limit ROWS ONLY) some_vectors
+
+-- search.embeddings.rank_all(metric=cosine, below=False, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, COSINE) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, COSINE), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=cosine, below=True, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, COSINE) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_house
+    AND embeddings.namespace < :k_house_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, COSINE), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=dot, below=False, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, DOT) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, DOT), embeddings.namespace, embeddings.key,
+    embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=dot, below=True, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, DOT) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_house
+    AND embeddings.namespace < :k_house_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, DOT), embeddings.namespace, embeddings.key,
+    embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=l2, below=False, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, EUCLIDEAN) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, EUCLIDEAN), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=l2, below=True, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, EUCLIDEAN) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_house
+    AND embeddings.namespace < :k_house_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, EUCLIDEAN), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.items.narrowed_items(below=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace = :scope_path)
+SELECT within.namespace, within.key
+FROM within
+FETCH FIRST :p_limit ROWS ONLY
+
+-- search.items.narrowed_items(below=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace >= :scope_path
+  AND store_items.namespace < :scope_end)
+SELECT within.namespace, within.key
+FROM within
+FETCH FIRST :p_limit ROWS ONLY
+
+-- search.items.search_items(below=False)
+WITH hits AS (
+  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN store_items ON contains(store_items.search_text, terms.term) > :contains_1
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace = :scope_path),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < :occurrences_1) THEN :param_2
+  WHEN (found.occurrences < :occurrences_2) THEN :param_3
+  WHEN (found.occurrences < :occurrences_3) THEN :param_4
+  WHEN (found.occurrences < :occurrences_4) THEN :param_5
+  WHEN (found.occurrences < :occurrences_5) THEN :param_6
+  WHEN (found.occurrences < :occurrences_6) THEN :param_7
+  WHEN (found.occurrences < :occurrences_7) THEN :param_8
+  WHEN (found.occurrences < :occurrences_8) THEN :param_9
+  WHEN (found.occurrences < :occurrences_9) THEN :param_10
+  WHEN (found.occurrences < :occurrences_10) THEN :param_11
+  WHEN (found.occurrences < :occurrences_11) THEN :param_12
+  WHEN (found.occurrences < :occurrences_12) THEN :param_13
+  WHEN (found.occurrences < :occurrences_13) THEN :param_14
+  WHEN (found.occurrences < :occurrences_14) THEN :param_15
+  WHEN (found.occurrences < :occurrences_15) THEN :param_16
+  WHEN (found.occurrences < :occurrences_16) THEN :param_17
+  WHEN (found.occurrences < :occurrences_17) THEN :param_18
+  WHEN (found.occurrences < :occurrences_18) THEN :param_19
+  WHEN (found.occurrences < :occurrences_19) THEN :param_20
+  WHEN (found.occurrences < :occurrences_20) THEN :param_21
+  ELSE :param_22 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at)
+SELECT ranked.namespace, ranked.key, CAST(ranked.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), :coalesce_1) + :param_1 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score
+FROM ranked
+WHERE ranked.expires_at IS NULL
+OR ranked.expires_at > :p_now
+ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+OFFSET :p_offset ROWS
+FETCH FIRST :p_limit ROWS ONLY
+
+-- search.items.search_items(below=True)
+WITH hits AS (
+  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN store_items ON contains(store_items.search_text, terms.term) > :contains_1
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace >= :scope_path
+  AND store_items.namespace < :scope_end),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < :occurrences_1) THEN :param_2
+  WHEN (found.occurrences < :occurrences_2) THEN :param_3
+  WHEN (found.occurrences < :occurrences_3) THEN :param_4
+  WHEN (found.occurrences < :occurrences_4) THEN :param_5
+  WHEN (found.occurrences < :occurrences_5) THEN :param_6
+  WHEN (found.occurrences < :occurrences_6) THEN :param_7
+  WHEN (found.occurrences < :occurrences_7) THEN :param_8
+  WHEN (found.occurrences < :occurrences_8) THEN :param_9
+  WHEN (found.occurrences < :occurrences_9) THEN :param_10
+  WHEN (found.occurrences < :occurrences_10) THEN :param_11
+  WHEN (found.occurrences < :occurrences_11) THEN :param_12
+  WHEN (found.occurrences < :occurrences_12) THEN :param_13
+  WHEN (found.occurrences < :occurrences_13) THEN :param_14
+  WHEN (found.occurrences < :occurrences_14) THEN :param_15
+  WHEN (found.occurrences < :occurrences_15) THEN :param_16
+  WHEN (found.occurrences < :occurrences_16) THEN :param_17
+  WHEN (found.occurrences < :occurrences_17) THEN :param_18
+  WHEN (found.occurrences < :occurrences_18) THEN :param_19
+  WHEN (found.occurrences < :occurrences_19) THEN :param_20
+  WHEN (found.occurrences < :occurrences_20) THEN :param_21
+  ELSE :param_22 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at)
+SELECT ranked.namespace, ranked.key, CAST(ranked.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), :coalesce_1) + :param_1 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score
+FROM ranked
+WHERE (ranked.expires_at IS NULL
+  OR ranked.expires_at > :p_now)
+AND NOT (ranked.namespace >= :k_house
+  AND ranked.namespace < :k_house_end)
+ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+OFFSET :p_offset ROWS
+FETCH FIRST :p_limit ROWS ONLY
+
 -- space.measuring.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
 FROM threads
@@ -1968,6 +2299,21 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
 AND threads.head_id IS NOT NULL
+
+-- space.measuring.measure_items()
+SELECT count(*) AS entries, coalesce(sum(CASE
+    WHEN (store_items.expires_at IS NULL
+      OR store_items.expires_at > :p_now) THEN :param_1
+    ELSE :param_2 END), :coalesce_1) AS live, coalesce(sum(length(store_items.value)),
+    :coalesce_2) AS value_bytes, coalesce(sum(CASE
+    WHEN (store_items.search_text IS NOT NULL
+      OR store_items.field_terms IS NOT NULL) THEN :param_3
+    ELSE :param_4 END), :coalesce_3) AS texts, coalesce(sum(length(store_items.search_text)),
+    :coalesce_4) + coalesce(sum(length(store_items.field_terms)), :coalesce_5) AS text_bytes
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND NOT (store_items.namespace >= :p_house
+  AND store_items.namespace < :p_house_end)
 
 -- space.measuring.measure_kinds()
 SELECT deltas.kind, count(*) AS entries, sum(length(deltas.payload)) AS payload_bytes,
@@ -2007,6 +2353,11 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
 
+-- space.measuring.measure_vectors()
+SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), :coalesce_1) AS numbers
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+
 -- space.measuring.sizes(exact=True)
 SELECT lower(s.segment_name) AS name, lower(coalesce(i.table_name, l.table_name,
       s.segment_name)) AS owner, CASE
@@ -2018,6 +2369,447 @@ JOIN user_lobs l ON l.segment_name = s.segment_name
 WHERE lower(coalesce(i.table_name, l.table_name, s.segment_name)) IN ('threads', 'checkpoints',
     'deltas', 'store_items', 'embeddings')
 GROUP BY s.segment_name, i.table_name, l.table_name
+
+-- store.queries.count_items(below=False)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+
+-- store.queries.count_items(below=True)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+
+-- store.queries.drop_expired()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.expires_at <= :p_now
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- store.queries.has_item()
+SELECT store_items.version
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+
+-- store.queries.list_expired()
+SELECT store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.expires_at <= :p_now
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_items(order=newest, below=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_items(order=newest, below=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND (store_items.updated_at < :p_after_updated_at
+  OR store_items.updated_at = :p_after_updated_at
+  AND (store_items.namespace < :p_after_namespace
+    OR store_items.namespace = :p_after_namespace
+    AND store_items.key < :p_after_key))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_items(order=newest, below=True, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_items(order=newest, below=True, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND (store_items.updated_at < :p_after_updated_at
+  OR store_items.updated_at = :p_after_updated_at
+  AND (store_items.namespace < :p_after_namespace
+    OR store_items.namespace = :p_after_namespace
+    AND store_items.key < :p_after_key))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_items(order=key, below=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_items(order=key, below=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND (store_items.namespace > :p_after_namespace
+  OR store_items.namespace = :p_after_namespace
+  AND store_items.key > :p_after_key)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_items(order=key, below=True, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_items(order=key, below=True, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND (store_items.namespace > :p_after_namespace
+  OR store_items.namespace = :p_after_namespace
+  AND store_items.key > :p_after_key)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_keys(after=False)
+SELECT store_items.key
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_keys(after=True)
+SELECT store_items.key
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND store_items.key > :p_after_key
+ORDER BY store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.list_paths()
+WITH paths(place) AS (
+  SELECT (
+    SELECT min(later.namespace) AS min_1
+    FROM store_items later
+    WHERE later.tenant = :k_tenant
+    AND later.namespace >= :p_low
+    AND later.namespace < :p_high
+    AND NOT (later.namespace >= :p_house
+      AND later.namespace < :p_house_end)
+    AND (later.expires_at IS NULL
+      OR later.expires_at > :p_now)) AS place
+  FROM DUAL
+  UNION ALL
+  SELECT (
+    SELECT min(later.namespace) AS min_2
+    FROM store_items later
+    WHERE later.tenant = :k_tenant
+    AND later.namespace > paths.place
+    AND later.namespace < :p_high
+    AND NOT (later.namespace >= :p_house
+      AND later.namespace < :p_house_end)
+    AND (later.expires_at IS NULL
+      OR later.expires_at > :p_now)) AS anon_1
+  FROM paths
+  WHERE paths.place IS NOT NULL)
+SELECT paths.place
+FROM paths
+WHERE paths.place IS NOT NULL
+FETCH FIRST :p_limit ROWS ONLY
+
+-- store.queries.other_size(below=False)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.model = :p_model
+FETCH FIRST 1 ROWS ONLY
+
+-- store.queries.other_size(below=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace >= :k_namespace
+AND embeddings.namespace < :k_beyond
+AND NOT (embeddings.namespace >= :k_house
+  AND embeddings.namespace < :k_house_end)
+AND embeddings.model = :p_model
+FETCH FIRST 1 ROWS ONLY
+
+-- store.queries.read_item()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+
+-- store.queries.read_items()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+
+-- store.queries.read_vector()
+SELECT embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.key = :k_key
+AND embeddings.field = :p_field
+AND embeddings.model = :p_model
+AND embeddings.part = :p_part
+AND (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = :k_tenant
+    AND store_items.namespace = :k_namespace
+    AND store_items.key = :k_key
+    AND (store_items.expires_at IS NULL
+      OR store_items.expires_at > :p_now)))
+
+-- store.queries.vectors_of_items()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- store.writing.change_item(expected=any)
+UPDATE store_items
+SET meta=:p_meta, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.version + :version_1
+ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
+  field_terms=:p_field_terms, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.created_at
+ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
+  value=:p_value
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+RETURNING store_items.version
+INTO :ret_0
+
+-- store.writing.change_item(expected=none)
+UPDATE store_items
+SET meta=:p_meta, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.version + :version_1
+ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
+  field_terms=:p_field_terms, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.created_at
+ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
+  value=:p_value
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND NOT (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+RETURNING store_items.version
+INTO :ret_0
+
+-- store.writing.clear_items(below=False)
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+
+-- store.writing.clear_items(below=True)
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+
+-- store.writing.drop_vectors()
+DELETE FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.key = :k_key
+
+-- store.writing.drop_vectors_of()
+DELETE FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- store.writing.drop_vectors_of_model()
+DELETE FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.key = :k_key
+AND embeddings.model = :p_model
+
+-- store.writing.lock_item()
+SELECT store_items.version
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+FOR UPDATE
+
+-- store.writing.new_item()
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, value)
+VALUES (:k_tenant, :k_namespace, :k_key, :p_meta, 1, :p_codec, :p_checksum, :p_search_text,
+    :p_field_terms, :p_updated_at, :p_updated_at, :p_expires_at, :p_lifetime, :p_value)
+
+-- store.writing.prolong_item()
+UPDATE store_items
+SET expires_at=:p_expires_at
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND store_items.version = :p_version
+AND store_items.lifetime = :p_lifetime
+AND store_items.expires_at < :p_expires_at
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+
+-- store.writing.put_item(expected=version)
+UPDATE store_items
+SET meta=:p_meta, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.version + :version_1
+ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
+  field_terms=:p_field_terms, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.created_at
+ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
+  value=:p_value
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND store_items.version = :p_expected
+RETURNING store_items.version
+INTO :ret_0
+
+-- store.writing.put_vector(native=True)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
+VALUES (:k_tenant, :k_namespace, :k_key, :p_field, :p_model, :p_part, :p_dimensions, :p_change,
+    :p_vector)
+
+-- store.writing.remove_item(expected=any)
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+RETURNING store_items.expires_at
+INTO :ret_0
+
+-- store.writing.remove_item(expected=version)
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND store_items.version = :p_expected
+RETURNING store_items.expires_at
+INTO :ret_0
 
 -- transfer.statements.count_rows(table=threads, scope=tenant)
 SELECT count(*) AS count_1
@@ -2033,11 +2825,13 @@ WHERE threads.tenant != '~'
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = :k_tenant
+AND store_items.namespace != '/~vectors/'
 
 -- transfer.statements.count_rows(table=store_items, scope=all)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 
 -- transfer.statements.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
@@ -2067,9 +2861,10 @@ VALUES (:p_tenant, :p_thread_id, :p_namespace, :p_next_seq, :p_version, :p_epoch
 
 -- transfer.statements.insert_row(table=store_items)
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
-    created_at, updated_at, expires_at, value)
+    field_terms, created_at, updated_at, expires_at, lifetime, value)
 VALUES (:p_tenant, :p_namespace, :p_key, :p_meta, :p_version, :p_codec, :p_checksum,
-    :p_search_text, :p_created_at, :p_updated_at, :p_expires_at, :p_value)
+    :p_search_text, :p_field_terms, :p_created_at, :p_updated_at, :p_expires_at, :p_lifetime,
+    :p_value)
 
 -- transfer.statements.list_heads(scope=tenant, after=True)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
@@ -2121,6 +2916,7 @@ FETCH FIRST :p_limit ROWS ONLY
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = :k_tenant
+AND store_items.namespace != '/~vectors/'
 AND store_items.namespace >= :p_namespace
 AND (store_items.namespace > :p_namespace
   OR store_items.namespace = :p_namespace
@@ -2132,6 +2928,7 @@ FETCH FIRST :p_limit ROWS ONLY
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = :k_tenant
+AND store_items.namespace != '/~vectors/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -2139,6 +2936,7 @@ FETCH FIRST :p_limit ROWS ONLY
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 AND store_items.tenant >= :p_tenant
 AND (store_items.tenant > :p_tenant
   OR store_items.tenant = :p_tenant
@@ -2152,6 +2950,7 @@ FETCH FIRST :p_limit ROWS ONLY
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -2187,7 +2986,8 @@ ORDER BY embeddings.field, embeddings.model, embeddings.part
 -- transfer.statements.read_item()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
   store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.created_at, store_items.updated_at, store_items.expires_at, store_items.value
+  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
@@ -2239,6 +3039,97 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 AND store_items.version = :p_version
+
+-- verify.item_queries.count_items()
+SELECT count(*) AS items
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+
+-- verify.item_queries.first_tenant(after=True)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.tenant > :k_tenant
+
+-- verify.item_queries.first_tenant(after=False)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+
+-- verify.item_queries.list_items(after=True)
+SELECT store_items.namespace, store_items.key, length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), :coalesce_2) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS numbers
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+AND store_items.namespace >= :p_namespace
+AND (store_items.namespace > :p_namespace
+  OR store_items.namespace = :p_namespace
+  AND store_items.key > :p_key)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- verify.item_queries.list_items(after=False)
+SELECT store_items.namespace, store_items.key, length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), :coalesce_2) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS numbers
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- verify.item_queries.list_orphans()
+SELECT embeddings.namespace, embeddings.key, count(*) AS orphans
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = embeddings.tenant
+    AND store_items.namespace = embeddings.namespace
+    AND store_items.key = embeddings.key))
+GROUP BY embeddings.namespace, embeddings.key
+ORDER BY embeddings.namespace, embeddings.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- verify.item_queries.read_items()
+SELECT store_items.key, store_items.version, store_items.codec, store_items.checksum,
+  store_items.search_text, store_items.field_terms, store_items.value, CASE
+WHEN (1 = 1) THEN store_items.meta END AS meta
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key >= :p_low
+AND store_items.key <= :p_high
+ORDER BY store_items.key
+
+-- verify.item_queries.read_vectors(native=True)
+SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
+  embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.key >= :p_low
+AND embeddings.key <= :p_high
+ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
 
 -- verify.queries.count_positions(scope=tenant)
 SELECT coalesce(sum(threads.next_seq - :next_seq_1), :coalesce_1) AS positions

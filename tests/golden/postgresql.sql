@@ -415,6 +415,19 @@ WHERE checkpoints.tenant = $1::VARCHAR
 AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
 
+-- checkpoints.upkeep.erase_item()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND store_items.version = $4::BIGINT
+
+-- checkpoints.upkeep.erase_own()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+
 -- checkpoints.upkeep.erase_tenant(table=embeddings)
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
@@ -442,6 +455,74 @@ WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.thread_id = $2::VARCHAR
 AND checkpoints.namespace = $3::VARCHAR
 ORDER BY checkpoints.seq
+
+-- checkpoints.upkeep.list_items(narrowed=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $6
+
+-- checkpoints.upkeep.list_items(narrowed=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND store_items.namespace >= $6::VARCHAR
+AND (store_items.namespace > $6::VARCHAR
+  OR store_items.namespace = $6::VARCHAR
+  AND store_items.key > $7::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $8
+
+-- checkpoints.upkeep.list_items(narrowed=True, after=False)
+WITH within AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items
+  WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
+          coalesce(store_items.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+JOIN within ON within.namespace = store_items.namespace
+AND within.key = store_items.key
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $7
+
+-- checkpoints.upkeep.list_items(narrowed=True, after=True)
+WITH within AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items
+  WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
+          coalesce(store_items.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+JOIN within ON within.namespace = store_items.namespace
+AND within.key = store_items.key
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+AND store_items.namespace >= $7::VARCHAR
+AND (store_items.namespace > $7::VARCHAR
+  OR store_items.namespace = $7::VARCHAR
+  AND store_items.key > $8::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $9
 
 -- checkpoints.upkeep.list_namespaces()
 SELECT threads.namespace, threads.deleted_at
@@ -3621,7 +3702,7 @@ AND (deltas.seq NOT IN (
     SELECT alive.seq
     FROM alive))
 
--- search.search_checkpoints()
+-- search.checkpoints.search_checkpoints()
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -3693,6 +3774,720 @@ AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
 ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
 
+-- search.embeddings.count_vectors(below=False)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.model = $3::VARCHAR
+  AND embeddings.dimensions = $4::INTEGER
+  LIMIT $5::INTEGER) AS some_vectors
+
+-- search.embeddings.count_vectors(below=True)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace >= $2::VARCHAR
+  AND embeddings.namespace < $3::VARCHAR
+  AND NOT (embeddings.namespace >= $4::VARCHAR
+    AND embeddings.namespace < $5::VARCHAR)
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  LIMIT $8::INTEGER) AS some_vectors
+
+-- search.embeddings.current_vector_settings()
+SELECT current_setting('hnsw.iterative_scan', true) AS p_scan, current_setting('hnsw.ef_search',
+    true) AS p_width, current_setting('enable_sort', true) AS p_sort,
+  current_setting('enable_seqscan', true) AS p_sequential, current_setting('enable_bitmapscan',
+    true) AS p_bitmap
+
+-- search.embeddings.live_items()
+SELECT listed.namespace, listed.key
+FROM (
+  SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
+WHERE EXISTS (
+  SELECT 1
+  FROM store_items
+  WHERE store_items.tenant = $2::VARCHAR
+  AND store_items.namespace = listed.namespace
+  AND store_items.key = listed.key
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE))
+
+-- search.embeddings.only_by_vector_index()
+SELECT set_config('hnsw.iterative_scan', $1::VARCHAR, true), set_config('hnsw.ef_search',
+    $2::VARCHAR, true), set_config('enable_sort', $3::VARCHAR, true), set_config('enable_seqscan',
+    $4::VARCHAR, true), set_config('enable_bitmapscan', $5::VARCHAR, true)
+
+-- search.embeddings.rank_all(metric=cosine, below=False, among=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = $6::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $7::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=cosine, below=False, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $8::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=cosine, below=True, among=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = $9::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $10::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=cosine, below=True, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $11::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=dot, below=False, among=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = $6::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $7::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=dot, below=False, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $8::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=dot, below=True, among=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = $9::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $10::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=dot, below=True, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $11::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=l2, below=False, among=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = $6::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $7::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=l2, below=False, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $8::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=l2, below=True, among=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = $9::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $10::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=l2, below=True, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $11::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_by_index(metric=cosine, below=False, dimensions=384)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <=> (
+    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $6::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_by_index(metric=cosine, below=True, dimensions=384)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <=> (
+    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $9::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_by_index(metric=dot, below=False, dimensions=384)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <#> (
+    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $6::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_by_index(metric=dot, below=True, dimensions=384)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <#> (
+    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $9::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_by_index(metric=l2, below=False, dimensions=384)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <-> (
+    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $6::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_by_index(metric=l2, below=True, dimensions=384)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    CAST(embeddings.vector AS HALFVEC(384)) <-> (
+    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+  FROM embeddings
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = 384
+  ORDER BY rough
+  LIMIT $9::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive
+FROM near
+JOIN store_items ON store_items.tenant = $3::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.read_vectors(below=False)
+SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.model = $3::VARCHAR
+AND embeddings.dimensions = $4::INTEGER
+AND (embeddings.key, embeddings.field, embeddings.part) > ($5::VARCHAR, $6::VARCHAR, $7::INTEGER)
+ORDER BY embeddings.key, embeddings.field, embeddings.part
+LIMIT $8::INTEGER
+
+-- search.embeddings.read_vectors(below=True)
+SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace >= $2::VARCHAR
+AND embeddings.namespace < $3::VARCHAR
+AND NOT (embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR)
+AND embeddings.model = $6::VARCHAR
+AND embeddings.dimensions = $7::INTEGER
+AND (embeddings.namespace, embeddings.key, embeddings.field, embeddings.part) > ($8::VARCHAR,
+    $9::VARCHAR, $10::VARCHAR, $11::INTEGER)
+ORDER BY embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+LIMIT $12::INTEGER
+
+-- search.embeddings.vector_indexes()
+WITH made AS (
+  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
+SELECT indexes.relname AS name, CASE
+WHEN pg_index.indisvalid
+AND pg_index.indisready
+AND pg_index.indislive THEN 1
+ELSE 0 END AS valid, CASE
+WHEN EXISTS (
+  SELECT 1
+  FROM pg_stat_progress_create_index AS running
+  WHERE running.index_relid = indexes.oid) THEN 1
+ELSE 0 END AS building, pg_relation_size(indexes.oid) AS bytes
+FROM made
+JOIN pg_index ON pg_index.indrelid = made.oid
+JOIN pg_class AS indexes ON indexes.oid = pg_index.indexrelid
+JOIN pg_am ON pg_am.oid = indexes.relam
+WHERE made.relname = 'embeddings'
+AND pg_am.amname = 'hnsw'
+ORDER BY indexes.relname
+
+-- search.embeddings.vector_storage()
+SELECT data_type
+FROM information_schema.columns
+WHERE table_name = 'embeddings'
+AND column_name = 'vector'
+AND table_schema = coalesce($1::VARCHAR, current_schema())
+
+-- search.indexes.build_vector_index(metric=cosine, dimensions=384)
+CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_cosine ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_cosine_ops)
+WHERE dimensions = 384
+
+-- search.indexes.build_vector_index(metric=dot, dimensions=384)
+CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_dot ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_ip_ops)
+WHERE dimensions = 384
+
+-- search.indexes.build_vector_index(metric=l2, dimensions=384)
+CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_l2 ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_l2_ops)
+WHERE dimensions = 384
+
+-- search.indexes.drop_vector_index(metric=cosine, dimensions=384)
+DROP INDEX CONCURRENTLY ix_embeddings_hnsw_384_cosine
+
+-- search.indexes.drop_vector_index(metric=dot, dimensions=384)
+DROP INDEX CONCURRENTLY ix_embeddings_hnsw_384_dot
+
+-- search.indexes.drop_vector_index(metric=l2, dimensions=384)
+DROP INDEX CONCURRENTLY ix_embeddings_hnsw_384_l2
+
+-- search.indexes.vector_index_progress()
+WITH made AS (
+  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
+SELECT running.blocks_done AS done, running.blocks_total AS total
+FROM made
+JOIN pg_stat_progress_create_index AS running ON running.relid = made.oid
+WHERE made.relname = 'embeddings'
+
+-- search.items.narrowed_items(below=False)
+WITH within AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items
+  WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
+          coalesce(store_items.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+SELECT within.namespace, within.key
+FROM within
+LIMIT $2
+
+-- search.items.narrowed_items(below=True)
+WITH within AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items
+  WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
+          coalesce(store_items.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+SELECT within.namespace, within.key
+FROM within
+LIMIT $2
+
+-- search.items.search_items(below=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM unnest(CAST($45::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
+            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($46::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < $4::INTEGER) THEN $5::INTEGER
+  WHEN (found.occurrences < $6::INTEGER) THEN $7::INTEGER
+  WHEN (found.occurrences < $8::INTEGER) THEN $9::INTEGER
+  WHEN (found.occurrences < $10::INTEGER) THEN $11::INTEGER
+  WHEN (found.occurrences < $12::INTEGER) THEN $13::INTEGER
+  WHEN (found.occurrences < $14::INTEGER) THEN $15::INTEGER
+  WHEN (found.occurrences < $16::INTEGER) THEN $17::INTEGER
+  WHEN (found.occurrences < $18::INTEGER) THEN $19::INTEGER
+  WHEN (found.occurrences < $20::INTEGER) THEN $21::INTEGER
+  WHEN (found.occurrences < $22::INTEGER) THEN $23::INTEGER
+  WHEN (found.occurrences < $24::INTEGER) THEN $25::INTEGER
+  WHEN (found.occurrences < $26::INTEGER) THEN $27::INTEGER
+  WHEN (found.occurrences < $28::INTEGER) THEN $29::INTEGER
+  WHEN (found.occurrences < $30::INTEGER) THEN $31::INTEGER
+  WHEN (found.occurrences < $32::INTEGER) THEN $33::INTEGER
+  WHEN (found.occurrences < $34::INTEGER) THEN $35::INTEGER
+  WHEN (found.occurrences < $36::INTEGER) THEN $37::INTEGER
+  WHEN (found.occurrences < $38::INTEGER) THEN $39::INTEGER
+  WHEN (found.occurrences < $40::INTEGER) THEN $41::INTEGER
+  WHEN (found.occurrences < $42::INTEGER) THEN $43::INTEGER
+  ELSE $44::INTEGER END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at)
+SELECT ranked.namespace, ranked.key, CAST(ranked.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), $1::INTEGER) + $2::INTEGER * ($3 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM ranked
+WHERE ranked.expires_at IS NULL
+OR ranked.expires_at > $47::TIMESTAMP WITH TIME ZONE
+ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+LIMIT $48
+OFFSET $49::INTEGER
+
+-- search.items.search_items(below=True)
+WITH hits AS (
+  SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM unnest(CAST($45::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
+            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($46::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < $4::INTEGER) THEN $5::INTEGER
+  WHEN (found.occurrences < $6::INTEGER) THEN $7::INTEGER
+  WHEN (found.occurrences < $8::INTEGER) THEN $9::INTEGER
+  WHEN (found.occurrences < $10::INTEGER) THEN $11::INTEGER
+  WHEN (found.occurrences < $12::INTEGER) THEN $13::INTEGER
+  WHEN (found.occurrences < $14::INTEGER) THEN $15::INTEGER
+  WHEN (found.occurrences < $16::INTEGER) THEN $17::INTEGER
+  WHEN (found.occurrences < $18::INTEGER) THEN $19::INTEGER
+  WHEN (found.occurrences < $20::INTEGER) THEN $21::INTEGER
+  WHEN (found.occurrences < $22::INTEGER) THEN $23::INTEGER
+  WHEN (found.occurrences < $24::INTEGER) THEN $25::INTEGER
+  WHEN (found.occurrences < $26::INTEGER) THEN $27::INTEGER
+  WHEN (found.occurrences < $28::INTEGER) THEN $29::INTEGER
+  WHEN (found.occurrences < $30::INTEGER) THEN $31::INTEGER
+  WHEN (found.occurrences < $32::INTEGER) THEN $33::INTEGER
+  WHEN (found.occurrences < $34::INTEGER) THEN $35::INTEGER
+  WHEN (found.occurrences < $36::INTEGER) THEN $37::INTEGER
+  WHEN (found.occurrences < $38::INTEGER) THEN $39::INTEGER
+  WHEN (found.occurrences < $40::INTEGER) THEN $41::INTEGER
+  WHEN (found.occurrences < $42::INTEGER) THEN $43::INTEGER
+  ELSE $44::INTEGER END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at)
+SELECT ranked.namespace, ranked.key, CAST(ranked.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), $1::INTEGER) + $2::INTEGER * ($3 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM ranked
+WHERE (ranked.expires_at IS NULL
+  OR ranked.expires_at > $47::TIMESTAMP WITH TIME ZONE)
+AND NOT (ranked.namespace >= $48::VARCHAR
+  AND ranked.namespace < $49::VARCHAR)
+ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+LIMIT $50
+OFFSET $51::INTEGER
+
 -- space.measuring.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
 FROM threads
@@ -3701,6 +4496,21 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
 AND threads.head_id IS NOT NULL
+
+-- space.measuring.measure_items()
+SELECT count(*) AS entries, coalesce(sum(CASE
+    WHEN (store_items.expires_at IS NULL
+      OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN $2::INTEGER
+    ELSE $3::INTEGER END), $4::INTEGER) AS live, coalesce(sum(octet_length(store_items.value)),
+    $5::INTEGER) AS value_bytes, coalesce(sum(CASE
+    WHEN (store_items.search_text IS NOT NULL
+      OR store_items.field_terms IS NOT NULL) THEN $6::INTEGER
+    ELSE $7::INTEGER END), $8::INTEGER) AS texts, coalesce(sum(octet_length(store_items.search_text)),
+    $9::INTEGER) + coalesce(sum(octet_length(store_items.field_terms)), $10::INTEGER) AS text_bytes
+FROM store_items
+WHERE store_items.tenant = $11::VARCHAR
+AND NOT (store_items.namespace >= $12::VARCHAR
+  AND store_items.namespace < $13::VARCHAR)
 
 -- space.measuring.measure_kinds()
 SELECT deltas.kind, count(*) AS entries, sum(octet_length(deltas.payload)) AS payload_bytes,
@@ -3740,6 +4550,11 @@ WHERE checkpoints.tenant = $6::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+
+-- space.measuring.measure_vectors()
+SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), $1::INTEGER) AS numbers
+FROM embeddings
+WHERE embeddings.tenant = $2::VARCHAR
 
 -- space.measuring.sizes(exact=True)
 WITH made AS (
@@ -3803,6 +4618,574 @@ VACUUM (FULL, ANALYZE) embeddings
 -- space.reclaiming.vacuum_table(table=embeddings, full=False)
 VACUUM (ANALYZE) embeddings
 
+-- store.queries.count_items(below=False)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- store.queries.count_items(below=True)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+
+-- store.queries.drop_expired()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- store.queries.has_item()
+SELECT store_items.version
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+
+-- store.queries.list_expired()
+SELECT store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
+LIMIT $3
+
+-- store.queries.list_items(order=newest, below=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $4
+
+-- store.queries.list_items(order=newest, below=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (store_items.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR store_items.updated_at = $4::TIMESTAMP WITH TIME ZONE
+  AND (store_items.namespace < $5::VARCHAR
+    OR store_items.namespace = $5::VARCHAR
+    AND store_items.key < $6::VARCHAR))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $7
+
+-- store.queries.list_items(order=newest, below=True, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $7
+
+-- store.queries.list_items(order=newest, below=True, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+AND (store_items.updated_at < $7::TIMESTAMP WITH TIME ZONE
+  OR store_items.updated_at = $7::TIMESTAMP WITH TIME ZONE
+  AND (store_items.namespace < $8::VARCHAR
+    OR store_items.namespace = $8::VARCHAR
+    AND store_items.key < $9::VARCHAR))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $10
+
+-- store.queries.list_items(order=key, below=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $4
+
+-- store.queries.list_items(order=key, below=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (store_items.namespace > $4::VARCHAR
+  OR store_items.namespace = $4::VARCHAR
+  AND store_items.key > $5::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $6
+
+-- store.queries.list_items(order=key, below=True, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $7
+
+-- store.queries.list_items(order=key, below=True, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+AND (store_items.namespace > $7::VARCHAR
+  OR store_items.namespace = $7::VARCHAR
+  AND store_items.key > $8::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $9
+
+-- store.queries.list_keys(after=False)
+SELECT store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.key
+LIMIT $4
+
+-- store.queries.list_keys(after=True)
+SELECT store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND store_items.key > $4::VARCHAR
+ORDER BY store_items.key
+LIMIT $5
+
+-- store.queries.list_paths()
+WITH RECURSIVE paths(place) AS (
+  SELECT (
+    SELECT min(later.namespace) AS min_1
+    FROM store_items AS later
+    WHERE later.tenant = $1::VARCHAR
+    AND later.namespace >= $2::VARCHAR
+    AND later.namespace < $3::VARCHAR
+    AND NOT (later.namespace >= $4::VARCHAR
+      AND later.namespace < $5::VARCHAR)
+    AND (later.expires_at IS NULL
+      OR later.expires_at > $6::TIMESTAMP WITH TIME ZONE)) AS place
+  UNION ALL
+  SELECT (
+    SELECT min(later.namespace) AS min_2
+    FROM store_items AS later
+    WHERE later.tenant = $1::VARCHAR
+    AND later.namespace > paths.place
+    AND later.namespace < $3::VARCHAR
+    AND NOT (later.namespace >= $4::VARCHAR
+      AND later.namespace < $5::VARCHAR)
+    AND (later.expires_at IS NULL
+      OR later.expires_at > $6::TIMESTAMP WITH TIME ZONE)) AS anon_1
+  FROM paths
+  WHERE paths.place IS NOT NULL)
+SELECT paths.place
+FROM paths
+WHERE paths.place IS NOT NULL
+LIMIT $7
+
+-- store.queries.other_size(below=False)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.model = $3::VARCHAR
+LIMIT $4::INTEGER
+
+-- store.queries.other_size(below=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace >= $2::VARCHAR
+AND embeddings.namespace < $3::VARCHAR
+AND NOT (embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR)
+AND embeddings.model = $6::VARCHAR
+LIMIT $7::INTEGER
+
+-- store.queries.read_item()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+
+-- store.queries.read_items()
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- store.queries.read_vector()
+SELECT embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+AND embeddings.field = $4::VARCHAR
+AND embeddings.model = $5::VARCHAR
+AND embeddings.part = $6::INTEGER
+AND (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = $1::VARCHAR
+    AND store_items.namespace = $2::VARCHAR
+    AND store_items.key = $3::VARCHAR
+    AND (store_items.expires_at IS NULL
+      OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)))
+
+-- store.queries.vectors_of_items()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- store.writing.clear_items(below=False)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+
+-- store.writing.clear_items(below=True)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+
+-- store.writing.drop_other_vectors()
+DELETE FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+AND NOT (EXISTS (
+    SELECT 1
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS field, (each.value ->> 1) COLLATE "C" AS model,
+        (each.value ->> 2) COLLATE "C" AS part
+      FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed
+    WHERE embeddings.field = listed.field
+    AND embeddings.model = listed.model
+    AND CAST(embeddings.part AS TEXT) = listed.part))
+
+-- store.writing.drop_vectors()
+DELETE FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+
+-- store.writing.drop_vectors_of()
+DELETE FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- store.writing.drop_vectors_of_model()
+DELETE FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+AND embeddings.model = $4::VARCHAR
+
+-- store.writing.lock_item()
+SELECT store_items.version
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+FOR UPDATE OF store_items
+
+-- store.writing.prolong_item()
+UPDATE store_items
+SET expires_at=$1::TIMESTAMP WITH TIME ZONE
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace = $3::VARCHAR
+AND store_items.key = $4::VARCHAR
+AND store_items.version = $5::BIGINT
+AND store_items.lifetime = $6::BIGINT
+AND store_items.expires_at < $1::TIMESTAMP WITH TIME ZONE
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+
+-- store.writing.put_alone(expected=any)
+WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
+      search_text, field_terms, created_at, updated_at, expires_at, lifetime, value)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+      $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
+      $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA)
+  ON CONFLICT (tenant, namespace, key)
+  DO UPDATE SET meta = $4::JSONB, version = CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+  ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
+    field_terms = $8::VARCHAR, created_at = CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
+    expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
+  RETURNING store_items.version),
+gone AS (DELETE FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.key = $3::VARCHAR
+  AND (EXISTS (
+      SELECT item.version
+      FROM item)))
+SELECT item.version
+FROM item
+
+-- store.writing.put_alone(expected=none)
+WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
+      search_text, field_terms, created_at, updated_at, expires_at, lifetime, value)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+      $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
+      $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA)
+  ON CONFLICT (tenant, namespace, key)
+  DO UPDATE SET meta = $4::JSONB, version = CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+  ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
+    field_terms = $8::VARCHAR, created_at = CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
+    expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
+  WHERE NOT (store_items.expires_at IS NULL
+    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  RETURNING store_items.version),
+gone AS (DELETE FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.key = $3::VARCHAR
+  AND (EXISTS (
+      SELECT item.version
+      FROM item)))
+SELECT item.version
+FROM item
+
+-- store.writing.put_alone(expected=version)
+WITH item AS (UPDATE store_items
+  SET meta=$4::JSONB, version=CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $6::BIGINT
+  ELSE 1 END, codec=$7::VARCHAR, checksum=$8::BIGINT, search_text=$9::VARCHAR,
+    field_terms=$10::VARCHAR, created_at=CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  ELSE $11::TIMESTAMP WITH TIME ZONE END, updated_at=$11::TIMESTAMP WITH TIME ZONE,
+    expires_at=$12::TIMESTAMP WITH TIME ZONE, lifetime=$13::BIGINT, value=$14::BYTEA
+  WHERE store_items.tenant = $1::VARCHAR
+  AND store_items.namespace = $2::VARCHAR
+  AND store_items.key = $3::VARCHAR
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND store_items.version = $15::BIGINT
+  RETURNING store_items.version),
+gone AS (DELETE FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.key = $3::VARCHAR
+  AND (EXISTS (
+      SELECT item.version
+      FROM item)))
+SELECT item.version
+FROM item
+
+-- store.writing.put_item(expected=any)
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, value)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+    $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
+    $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA)
+ON CONFLICT (tenant, namespace, key)
+DO UPDATE SET meta = $4::JSONB, version = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
+  field_terms = $8::VARCHAR, created_at = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
+  expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
+RETURNING store_items.version
+
+-- store.writing.put_item(expected=none)
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, value)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+    $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
+    $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA)
+ON CONFLICT (tenant, namespace, key)
+DO UPDATE SET meta = $4::JSONB, version = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
+  field_terms = $8::VARCHAR, created_at = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
+  expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
+WHERE NOT (store_items.expires_at IS NULL
+  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+RETURNING store_items.version
+
+-- store.writing.put_item(expected=version)
+UPDATE store_items
+SET meta=$1::JSONB, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $2::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $3::BIGINT
+ELSE 1 END, codec=$4::VARCHAR, checksum=$5::BIGINT, search_text=$6::VARCHAR,
+  field_terms=$7::VARCHAR, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $2::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+ELSE $8::TIMESTAMP WITH TIME ZONE END, updated_at=$8::TIMESTAMP WITH TIME ZONE,
+  expires_at=$9::TIMESTAMP WITH TIME ZONE, lifetime=$10::BIGINT, value=$11::BYTEA
+WHERE store_items.tenant = $12::VARCHAR
+AND store_items.namespace = $13::VARCHAR
+AND store_items.key = $14::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND store_items.version = $15::BIGINT
+RETURNING store_items.version
+
+-- store.writing.put_items()
+WITH i_rows AS (
+  SELECT i_given.tenant AS tenant, i_given.namespace AS namespace, i_given.key AS key,
+    CAST(i_given.meta AS JSONB) AS meta, i_given.codec AS codec, i_given.checksum AS checksum,
+    i_given.search_text AS search_text, i_given.field_terms AS field_terms,
+    i_given.updated_at AS updated_at, i_given.expires_at AS expires_at, i_given.lifetime AS lifetime,
+    i_given.value AS value
+  FROM unnest($1::TEXT[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::BIGINT[], $7::TEXT[],
+      $8::TEXT[], $9::TIMESTAMP WITH TIME ZONE[], $10::TIMESTAMP WITH TIME ZONE[], $11::BIGINT[],
+      $12::BYTEA[]) AS i_given(tenant, namespace, key, meta, codec, checksum, search_text, field_terms,
+      updated_at, expires_at, lifetime, value))
+INSERT INTO store_items (tenant, namespace, key, meta, codec, checksum, search_text, field_terms,
+    updated_at, expires_at, lifetime, value, version, created_at)
+SELECT i_rows.tenant AS tenant, i_rows.namespace AS namespace, i_rows.key AS key,
+  i_rows.meta AS meta, i_rows.codec AS codec, i_rows.checksum AS checksum,
+  i_rows.search_text AS search_text, i_rows.field_terms AS field_terms,
+  i_rows.updated_at AS updated_at, i_rows.expires_at AS expires_at, i_rows.lifetime AS lifetime,
+  i_rows.value AS value, 1 AS version, i_rows.updated_at AS created_at
+FROM i_rows
+ON CONFLICT (tenant, namespace, key)
+DO UPDATE SET meta = excluded.meta, version = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
+  search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+  lifetime = excluded.lifetime, value = excluded.value
+RETURNING store_items.namespace, store_items.key, store_items.version
+
+-- store.writing.put_vector(native=True)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
+    $8::BIGINT, CAST($9::REAL[] AS VECTOR))
+ON CONFLICT (tenant, namespace, key, field, model, part)
+DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
+
+-- store.writing.put_vector(native=False)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
+    $8::BIGINT, $9::BYTEA)
+ON CONFLICT (tenant, namespace, key, field, model, part)
+DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
+
+-- store.writing.remove_item(expected=any)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+RETURNING store_items.expires_at
+
+-- store.writing.remove_item(expected=version)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.version = $5::BIGINT
+RETURNING store_items.expires_at
+
 -- transfer.statements.count_rows(table=threads, scope=tenant)
 SELECT count(*) AS count_1
 FROM threads
@@ -3817,16 +5200,18 @@ WHERE threads.tenant != '~'
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
 
 -- transfer.statements.count_rows(table=store_items, scope=all)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 
 -- transfer.statements.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
-    $8::BIGINT, CAST($9::VARCHAR AS VECTOR))
+    $8::BIGINT, CAST($9::REAL[] AS VECTOR))
 
 -- transfer.statements.insert_embedding(native=False)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
@@ -3857,10 +5242,10 @@ VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, $6::BIGIN
 
 -- transfer.statements.insert_row(table=store_items)
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
-    created_at, updated_at, expires_at, value)
+    field_terms, created_at, updated_at, expires_at, lifetime, value)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHAR, $7::BIGINT,
-    $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE,
-    $11::TIMESTAMP WITH TIME ZONE, $12::BYTEA)
+    $8::VARCHAR, $9::VARCHAR, $10::TIMESTAMP WITH TIME ZONE, $11::TIMESTAMP WITH TIME ZONE,
+    $12::TIMESTAMP WITH TIME ZONE, $13::BIGINT, $14::BYTEA)
 
 -- transfer.statements.list_heads(scope=tenant, after=True)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
@@ -3904,6 +5289,7 @@ LIMIT $1
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
 AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $4
@@ -3912,6 +5298,7 @@ LIMIT $4
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $2
 
@@ -3919,6 +5306,7 @@ LIMIT $2
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 AND (store_items.tenant, store_items.namespace, store_items.key) > ($1::VARCHAR, $2::VARCHAR,
     $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
@@ -3928,6 +5316,7 @@ LIMIT $4
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $1
 
@@ -3973,7 +5362,8 @@ ORDER BY embeddings.field, embeddings.model, embeddings.part
 -- transfer.statements.read_item()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
   store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.created_at, store_items.updated_at, store_items.expires_at, store_items.value
+  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.value
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
@@ -4026,12 +5416,106 @@ AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 AND store_items.version = $4::BIGINT
 
--- transfer.statements.vector_storage()
-SELECT data_type
-FROM information_schema.columns
-WHERE table_name = 'embeddings'
-AND column_name = 'vector'
-AND table_schema = coalesce($1::VARCHAR, current_schema())
+-- verify.item_queries.count_items()
+SELECT count(*) AS items
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+
+-- verify.item_queries.first_tenant(after=True)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.tenant > $1::VARCHAR
+
+-- verify.item_queries.first_tenant(after=False)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+
+-- verify.item_queries.list_items(after=True)
+SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), $1::INTEGER) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS numbers
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+AND store_items.namespace >= $7::VARCHAR
+AND (store_items.namespace > $7::VARCHAR
+  OR store_items.namespace = $7::VARCHAR
+  AND store_items.key > $8::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $9
+
+-- verify.item_queries.list_items(after=False)
+SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), $1::INTEGER) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS numbers
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $7
+
+-- verify.item_queries.list_orphans()
+SELECT embeddings.namespace, embeddings.key, count(*) AS orphans
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = embeddings.tenant
+    AND store_items.namespace = embeddings.namespace
+    AND store_items.key = embeddings.key))
+GROUP BY embeddings.namespace, embeddings.key
+ORDER BY embeddings.namespace, embeddings.key
+LIMIT $2
+
+-- verify.item_queries.read_items()
+SELECT store_items.key, store_items.version, store_items.codec, store_items.checksum,
+  store_items.search_text, store_items.field_terms, store_items.value, CASE
+WHEN (1 = 1) THEN store_items.meta END AS meta
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key >= $3::VARCHAR
+AND store_items.key <= $4::VARCHAR
+ORDER BY store_items.key
+
+-- verify.item_queries.read_vectors(native=True)
+SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
+  CAST(embeddings.vector AS TEXT) AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key >= $3::VARCHAR
+AND embeddings.key <= $4::VARCHAR
+ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
+
+-- verify.item_queries.read_vectors(native=False)
+SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
+  embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key >= $3::VARCHAR
+AND embeddings.key <= $4::VARCHAR
+ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
 
 -- verify.queries.count_positions(scope=tenant)
 SELECT coalesce(sum(threads.next_seq - $1::BIGINT), $2::INTEGER) AS positions
@@ -4265,6 +5749,9 @@ REINDEX INDEX CONCURRENTLY ix_deltas_search_text
 -- verify.queries.rebuild_text_index(index=checkpoints_meta, step=0)
 REINDEX INDEX CONCURRENTLY ix_checkpoints_meta
 
+-- verify.queries.rebuild_text_index(index=store_items_search, step=0)
+REINDEX INDEX CONCURRENTLY ix_store_items_search
+
 -- verify.queries.text_index_state()
 SELECT CASE
 WHEN indisvalid
@@ -4325,3 +5812,33 @@ AND NOT (EXISTS (
     AND found.seq IS NOT DISTINCT
     FROM row_here.seq))
 ORDER BY row_here.seq
+
+-- verify.queries.text_unfindable(index=store_items_search)
+SELECT row_here.key
+FROM store_items AS row_here
+WHERE row_here.tenant = $1::VARCHAR
+AND row_here.namespace = $2::VARCHAR
+AND row_here.key BETWEEN $3::VARCHAR
+AND $4::VARCHAR
+AND (row_here.search_text IS NOT NULL
+  OR row_here.field_terms IS NOT NULL)
+AND (((to_tsvector('simple', coalesce(row_here.search_text, '')) || to_tsvector('simple',
+          coalesce(row_here.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace])) @@ (CAST(('''' || replace(replace(((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace, '\', '\' || '\'), '''', '''' || '''')) || '''' AS TSQUERY) && plainto_tsquery('simple', concat_ws(' ', SUBSTRING(row_here.search_text
+          FROM '^(?:\S+ ){0,7}\S+'), SUBSTRING(row_here.field_terms
+          FROM '^(?:\S+ ){0,7}\S+')))))
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items AS found
+    WHERE (((to_tsvector('simple', coalesce(found.search_text, '')) || to_tsvector('simple',
+              coalesce(found.field_terms,
+                ''))) || array_to_tsvector(ARRAY[((chr(31) || found.tenant) || chr(31)) || found.namespace])) @@ (CAST(('''' || replace(replace(((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace, '\', '\' || '\'), '''', '''' || '''')) || '''' AS TSQUERY) && plainto_tsquery('simple', concat_ws(' ', SUBSTRING(row_here.search_text
+              FROM '^(?:\S+ ){0,7}\S+'), SUBSTRING(row_here.field_terms
+              FROM '^(?:\S+ ){0,7}\S+')))))
+    AND found.tenant IS NOT DISTINCT
+    FROM row_here.tenant
+    AND found.namespace IS NOT DISTINCT
+    FROM row_here.namespace
+    AND found.key IS NOT DISTINCT
+    FROM row_here.key))
+ORDER BY row_here.key

@@ -525,6 +525,19 @@ AND (EXISTS (
       OR "each".type = 'array')
     AND "each".value = json(?)))
 
+-- checkpoints.upkeep.erase_item()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND store_items.version = ?
+
+-- checkpoints.upkeep.erase_own()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+
 -- checkpoints.upkeep.erase_tenant(table=embeddings)
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
@@ -553,6 +566,78 @@ AND checkpoints.thread_id = ?
 AND checkpoints.namespace = ?
 ORDER BY checkpoints.seq
 
+-- checkpoints.upkeep.list_items(narrowed=False, after=False)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.upkeep.list_items(narrowed=False, after=True)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND store_items.namespace >= ?
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.upkeep.list_items(narrowed=True, after=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
+FROM store_items
+JOIN within ON store_items.namespace = within.namespace
+AND store_items."key" = within."key"
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.upkeep.list_items(narrowed=True, after=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
+FROM store_items
+JOIN within ON store_items.namespace = within.namespace
+AND store_items."key" = within."key"
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND store_items.namespace >= ?
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
 -- checkpoints.upkeep.list_namespaces()
 SELECT threads.namespace, threads.deleted_at
 FROM threads
@@ -572,6 +657,10 @@ VALUES ('optimize')
 
 -- checkpoints.upkeep.purge(index=checkpoints_meta)
 INSERT INTO checkpoints_meta(checkpoints_meta)
+VALUES ('optimize')
+
+-- checkpoints.upkeep.purge(index=store_items_search)
+INSERT INTO store_items_search(store_items_search)
 VALUES ('optimize')
 
 -- checkpoints.upkeep.rewrite_delta()
@@ -1047,40 +1136,56 @@ AND (threads.deleted_at IS NULL
 -- log.many.empty_listed(table=checkpoints)
 DELETE FROM checkpoints
 WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+      each_listed.namespace AS namespace
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+        json_extract(each.value, '$[2]') AS namespace
+      FROM json_each(?) AS each) AS each_listed)
   SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-      json_extract(each.value, '$[2]') AS namespace
-    FROM json_each(?) AS each) AS listed)
+  FROM listed)
 
 -- log.many.empty_listed(table=deltas)
 DELETE FROM deltas
 WHERE (deltas.tenant, deltas.thread_id, deltas.namespace) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+      each_listed.namespace AS namespace
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+        json_extract(each.value, '$[2]') AS namespace
+      FROM json_each(?) AS each) AS each_listed)
   SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-      json_extract(each.value, '$[2]') AS namespace
-    FROM json_each(?) AS each) AS listed)
+  FROM listed)
 
 -- log.many.empty_listed(table=threads)
 DELETE FROM threads
 WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+      each_listed.namespace AS namespace
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+        json_extract(each.value, '$[2]') AS namespace
+      FROM json_each(?) AS each) AS each_listed)
   SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-      json_extract(each.value, '$[2]') AS namespace
-    FROM json_each(?) AS each) AS listed)
+  FROM listed)
 
 -- log.many.find_listed()
 SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
   threads.deleted_at
 FROM threads
 WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+      each_listed.namespace AS namespace
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+        json_extract(each.value, '$[2]') AS namespace
+      FROM json_each(?) AS each) AS each_listed)
   SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-      json_extract(each.value, '$[2]') AS namespace
-    FROM json_each(?) AS each) AS listed)
+  FROM listed)
 
 -- log.many.forget_listed()
 DELETE FROM checkpoints
@@ -1089,15 +1194,19 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq
     FROM (
+      WITH listed AS MATERIALIZED (
+        SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+          each_listed.namespace AS namespace
+        FROM (
+          SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+            json_extract(each.value, '$[2]') AS namespace
+          FROM json_each(?) AS each) AS each_listed)
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
-      JOIN (
-        SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-          json_extract(each.value, '$[2]') AS namespace
-        FROM json_each(?) AS each) AS listed ON checkpoints.tenant = listed.tenant
+      JOIN listed ON checkpoints.tenant = listed.tenant
       AND checkpoints.thread_id = listed.thread_id
       AND checkpoints.namespace = listed.namespace) AS ranked
     WHERE ranked.newer > ?
@@ -1767,35 +1876,47 @@ OFFSET ?
 
 -- log.many.lock_listed(wait=True)
 UPDATE threads
-SET next_seq=threads.next_seq
+SET version=threads.version
 WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+      each_listed.namespace AS namespace
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+        json_extract(each.value, '$[2]') AS namespace
+      FROM json_each(?) AS each) AS each_listed)
   SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-      json_extract(each.value, '$[2]') AS namespace
-    FROM json_each(?) AS each) AS listed)
+  FROM listed)
 RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
 
 -- log.many.lock_listed(wait=False)
 UPDATE threads
-SET next_seq=threads.next_seq
+SET version=threads.version
 WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+      each_listed.namespace AS namespace
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+        json_extract(each.value, '$[2]') AS namespace
+      FROM json_each(?) AS each) AS each_listed)
   SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-      json_extract(each.value, '$[2]') AS namespace
-    FROM json_each(?) AS each) AS listed)
+  FROM listed)
 RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
 
 -- log.many.move_listed()
 UPDATE threads
 SET version=(threads.version + ?), epoch=(threads.epoch + ?)
 WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+      each_listed.namespace AS namespace
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+        json_extract(each.value, '$[2]') AS namespace
+      FROM json_each(?) AS each) AS each_listed)
   SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-      json_extract(each.value, '$[2]') AS namespace
-    FROM json_each(?) AS each) AS listed)
+  FROM listed)
 
 -- log.many.sweep_listed()
 DELETE FROM deltas
@@ -1809,24 +1930,25 @@ WHERE (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) IN (
         max(each_position.named) AS named, max(each_position.going) AS going,
         max(each_position.state) AS state, max(each_position.built_on) AS built_on
       FROM (
+        WITH listed AS MATERIALIZED (
+          SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+            each_listed.namespace AS namespace
+          FROM (
+            SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+              json_extract(each.value, '$[2]') AS namespace
+            FROM json_each(?) AS each) AS each_listed)
         SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
           checkpoints.namespace AS namespace, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
           0 AS built_on
         FROM checkpoints
-        JOIN (
-          SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-            json_extract(each.value, '$[2]') AS namespace
-          FROM json_each(?) AS each) AS listed ON checkpoints.tenant = listed.tenant
+        JOIN listed ON checkpoints.tenant = listed.tenant
         AND checkpoints.thread_id = listed.thread_id
         AND checkpoints.namespace = listed.namespace
         UNION ALL
         SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
           deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
         FROM deltas
-        JOIN (
-          SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-            json_extract(each.value, '$[2]') AS namespace
-          FROM json_each(?) AS each) AS listed ON deltas.tenant = listed.tenant
+        JOIN listed ON deltas.tenant = listed.tenant
         AND deltas.thread_id = listed.thread_id
         AND deltas.namespace = listed.namespace
         WHERE deltas.kind IN ('snapshot', 'delta')
@@ -1834,10 +1956,7 @@ WHERE (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) IN (
         SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
           deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
         FROM deltas
-        JOIN (
-          SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-            json_extract(each.value, '$[2]') AS namespace
-          FROM json_each(?) AS each) AS listed ON deltas.tenant = listed.tenant
+        JOIN listed ON deltas.tenant = listed.tenant
         AND deltas.thread_id = listed.thread_id
         AND deltas.namespace = listed.namespace
         WHERE deltas.base_seq IS NOT NULL) AS each_position
@@ -1883,7 +2002,7 @@ AND deltas.thread_id = ?
 
 -- log.removing.lock_log()
 UPDATE threads
-SET next_seq=threads.next_seq
+SET version=threads.version
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -1891,7 +2010,7 @@ RETURNING namespace, next_seq, epoch, head_id, expires_at, deleted_at
 
 -- log.removing.lock_thread()
 UPDATE threads
-SET next_seq=threads.next_seq
+SET version=threads.version
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 RETURNING namespace, next_seq, epoch, head_id, expires_at, deleted_at
@@ -1983,7 +2102,7 @@ AND (deltas.seq NOT IN (
     SELECT alive.seq
     FROM alive))
 
--- search.search_checkpoints()
+-- search.checkpoints.search_checkpoints()
 WITH hits AS (
   SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -2058,6 +2177,286 @@ AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
 ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
 
+-- search.counting.begin_counting()
+INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
+    updated_at, lifetime, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- search.counting.bump_vectors(removes=False)
+UPDATE store_items
+SET version=(store_items.version + ?), checksum=?, updated_at=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+RETURNING version
+
+-- search.counting.bump_vectors(removes=True)
+UPDATE store_items
+SET version=(store_items.version + ?), checksum=?, updated_at=?, lifetime=(store_items.version + ?)
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+RETURNING version
+
+-- search.counting.read_counter()
+SELECT store_items.value AS path, store_items.version, store_items.checksum AS nonce,
+  store_items.created_at AS born, store_items.lifetime AS removed
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
+-- search.counting.read_counters()
+SELECT store_items.value AS path, store_items.version, store_items.checksum AS nonce,
+  store_items.created_at AS born, store_items.lifetime AS removed
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items."key" >= ?
+  AND store_items."key" < ?
+  OR store_items."key" >= ?
+  AND store_items."key" < ?)
+
+-- search.embeddings.count_vectors(below=False)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = ?
+  AND embeddings.namespace = ?
+  AND embeddings.model = ?
+  AND embeddings.dimensions = ?
+  LIMIT ?
+  OFFSET ?) AS some_vectors
+
+-- search.embeddings.count_vectors(below=True)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = ?
+  AND embeddings.namespace >= ?
+  AND embeddings.namespace < ?
+  AND NOT (embeddings.namespace >= ?
+    AND embeddings.namespace < ?)
+  AND embeddings.model = ?
+  AND embeddings.dimensions = ?
+  LIMIT ?
+  OFFSET ?) AS some_vectors
+
+-- search.embeddings.live_items()
+WITH listed AS MATERIALIZED (
+  SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+    FROM json_each(?) AS each) AS each_listed)
+SELECT listed.namespace, listed."key"
+FROM listed
+WHERE EXISTS (
+  SELECT 1
+  FROM store_items
+  WHERE store_items.tenant = ?
+  AND store_items.namespace = listed.namespace
+  AND store_items."key" = listed."key"
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?))
+
+-- search.embeddings.read_changes()
+SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at,
+  embeddings.change
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND (embeddings.change, embeddings.rowid) > (?, ?)
+AND embeddings.change >= ?
+AND (embeddings.model || '') = ?
+AND embeddings.dimensions + 0 = ?
+ORDER BY embeddings.change, embeddings.rowid
+LIMIT ?
+OFFSET ?
+
+-- search.embeddings.read_positions(which=number)
+SELECT count(*) AS number
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND embeddings.rowid >= ?
+AND embeddings.rowid <= ?
+
+-- search.embeddings.read_positions(which=positions)
+SELECT embeddings.rowid AS row_at
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND embeddings.rowid >= ?
+AND embeddings.rowid <= ?
+
+-- search.embeddings.read_vectors(below=False)
+SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND embeddings.rowid > ?
+ORDER BY embeddings.rowid
+LIMIT ?
+OFFSET ?
+
+-- search.embeddings.read_vectors(below=True)
+SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace >= ?
+AND embeddings.namespace < ?
+AND NOT (embeddings.namespace >= ?
+  AND embeddings.namespace < ?)
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND (embeddings.namespace, embeddings.rowid) > (?, ?)
+ORDER BY embeddings.namespace, embeddings.rowid
+LIMIT ?
+OFFSET ?
+
+-- search.items.narrowed_items(below=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?)
+SELECT within.namespace, within."key"
+FROM within
+LIMIT ?
+OFFSET ?
+
+-- search.items.narrowed_items(below=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?)
+SELECT within.namespace, within."key"
+FROM within
+LIMIT ?
+OFFSET ?
+
+-- search.items.search_items(below=False)
+WITH hits AS (
+  SELECT terms.value AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  ELSE ? END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits."key" AS "key", hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits."key", hits.updated_at, hits.expires_at)
+SELECT ranked.namespace, ranked."key", CAST(ranked.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), ?) + ? * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM ranked
+WHERE ranked.expires_at IS NULL
+OR ranked.expires_at > ?
+ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked."key"
+LIMIT ?
+OFFSET ?
+
+-- search.items.search_items(below=True)
+WITH hits AS (
+  SELECT terms.value AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  ELSE ? END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits."key" AS "key", hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits."key", hits.updated_at, hits.expires_at)
+SELECT ranked.namespace, ranked."key", CAST(ranked.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), ?) + ? * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM ranked
+WHERE (ranked.expires_at IS NULL
+  OR ranked.expires_at > ?)
+AND NOT (ranked.namespace >= ?
+  AND ranked.namespace < ?)
+ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked."key"
+LIMIT ?
+OFFSET ?
+
 -- space.measuring.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
 FROM threads
@@ -2076,6 +2475,21 @@ WHERE name = 'dbstat'
 SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum
 FROM pragma_page_count AS p, pragma_freelist_count AS f, pragma_page_size AS s,
   pragma_auto_vacuum AS a
+
+-- space.measuring.measure_items()
+SELECT count(*) AS entries, coalesce(sum(CASE
+    WHEN (store_items.expires_at IS NULL
+      OR store_items.expires_at > ?) THEN ?
+    ELSE ? END), ?) AS live, coalesce(sum(length(store_items.value)), ?) AS value_bytes,
+  coalesce(sum(CASE
+    WHEN (store_items.search_text IS NOT NULL
+      OR store_items.field_terms IS NOT NULL) THEN ?
+    ELSE ? END), ?) AS texts, coalesce(sum(length(CAST(store_items.search_text AS BLOB))),
+    ?) + coalesce(sum(length(CAST(store_items.field_terms AS BLOB))), ?) AS text_bytes
+FROM store_items
+WHERE store_items.tenant = ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
 
 -- space.measuring.measure_kinds()
 SELECT deltas.kind, count(*) AS entries, sum(length(deltas.payload)) AS payload_bytes,
@@ -2115,6 +2529,11 @@ WHERE checkpoints.tenant = ?
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
+
+-- space.measuring.measure_vectors()
+SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), ?) AS numbers
+FROM embeddings
+WHERE embeddings.tenant = ?
 
 -- space.measuring.sizes(exact=True)
 SELECT pages.name AS name, coalesce(made.tbl_name, pages.name) AS owner, coalesce(made.type,
@@ -2197,8 +2616,9 @@ SELECT 'store_items' AS name, 'store_items' AS owner, 'table' AS kind,
   coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
         0) + coalesce(length(meta), 0) + coalesce(length(version), 0) + coalesce(length(codec),
         0) + coalesce(length(checksum), 0) + coalesce(length(search_text),
-        0) + coalesce(length(created_at), 0) + coalesce(length(updated_at),
-        0) + coalesce(length(expires_at), 0) + coalesce(length(value), 0) + 16), 0) AS bytes
+        0) + coalesce(length(field_terms), 0) + coalesce(length(created_at),
+        0) + coalesce(length(updated_at), 0) + coalesce(length(expires_at),
+        0) + coalesce(length(lifetime), 0) + coalesce(length(value), 0) + 16), 0) AS bytes
 FROM store_items
 UNION ALL
 SELECT 'pk_store_items' AS name, 'store_items' AS owner, 'index' AS kind,
@@ -2238,6 +2658,9 @@ FROM deltas_search_data
 UNION ALL
 SELECT 'checkpoints_meta_data', 'checkpoints', 'index', coalesce(sum(length(block)), 0)
 FROM checkpoints_meta_data
+UNION ALL
+SELECT 'store_items_search_data', 'store_items', 'index', coalesce(sum(length(block)), 0)
+FROM store_items_search_data
 
 -- space.reclaiming.step(what=changes)
 SELECT total_changes() AS changes
@@ -2265,6 +2688,10 @@ VALUES ('merge', -500)
 INSERT INTO checkpoints_meta(checkpoints_meta, rank)
 VALUES ('merge', -500)
 
+-- space.reclaiming.step(what=start store_items_search)
+INSERT INTO store_items_search(store_items_search, rank)
+VALUES ('merge', -500)
+
 -- space.reclaiming.step(what=merge deltas_search)
 INSERT INTO deltas_search(deltas_search, rank)
 VALUES ('merge', 500)
@@ -2272,6 +2699,474 @@ VALUES ('merge', 500)
 -- space.reclaiming.step(what=merge checkpoints_meta)
 INSERT INTO checkpoints_meta(checkpoints_meta, rank)
 VALUES ('merge', 500)
+
+-- space.reclaiming.step(what=merge store_items_search)
+INSERT INTO store_items_search(store_items_search, rank)
+VALUES ('merge', 500)
+
+-- store.queries.count_items(below=False)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- store.queries.count_items(below=True)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- store.queries.drop_expired()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.expires_at <= ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- store.queries.has_item()
+SELECT store_items.version
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- store.queries.list_expired()
+SELECT store_items.namespace, store_items."key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.expires_at <= ?
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_items(order=newest, below=False, after=False)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_items(order=newest, below=False, after=True)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND (store_items.updated_at < ?
+  OR store_items.updated_at = ?
+  AND (store_items.namespace < ?
+    OR store_items.namespace = ?
+    AND store_items."key" < ?))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_items(order=newest, below=True, after=False)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_items(order=newest, below=True, after=True)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND (store_items.updated_at < ?
+  OR store_items.updated_at = ?
+  AND (store_items.namespace < ?
+    OR store_items.namespace = ?
+    AND store_items."key" < ?))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_items(order=key, below=False, after=False)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_items(order=key, below=False, after=True)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_items(order=key, below=True, after=False)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_items(order=key, below=True, after=True)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_keys(after=False)
+SELECT store_items."key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_keys(after=True)
+SELECT store_items."key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items."key" > ?
+ORDER BY store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- store.queries.list_paths()
+WITH RECURSIVE paths(place) AS (
+  SELECT (
+    SELECT min(later.namespace) AS min_1
+    FROM store_items AS later
+    WHERE later.tenant = ?
+    AND later.namespace >= ?
+    AND later.namespace < ?
+    AND NOT (later.namespace >= ?
+      AND later.namespace < ?)
+    AND (later.expires_at IS NULL
+      OR later.expires_at > ?)) AS place
+  UNION ALL
+  SELECT (
+    SELECT min(later.namespace) AS min_2
+    FROM store_items AS later
+    WHERE later.tenant = ?
+    AND later.namespace > paths.place
+    AND later.namespace < ?
+    AND NOT (later.namespace >= ?
+      AND later.namespace < ?)
+    AND (later.expires_at IS NULL
+      OR later.expires_at > ?)) AS anon_1
+  FROM paths
+  WHERE paths.place IS NOT NULL)
+SELECT paths.place
+FROM paths
+WHERE paths.place IS NOT NULL
+LIMIT ?
+OFFSET ?
+
+-- store.queries.other_size(below=False)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+LIMIT ?
+OFFSET ?
+
+-- store.queries.other_size(below=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace >= ?
+AND embeddings.namespace < ?
+AND NOT (embeddings.namespace >= ?
+  AND embeddings.namespace < ?)
+AND embeddings.model = ?
+LIMIT ?
+OFFSET ?
+
+-- store.queries.read_item()
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- store.queries.read_items()
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- store.queries.read_vector()
+SELECT embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" = ?
+AND embeddings.field = ?
+AND embeddings.model = ?
+AND embeddings.part = ?
+AND (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = ?
+    AND store_items.namespace = ?
+    AND store_items."key" = ?
+    AND (store_items.expires_at IS NULL
+      OR store_items.expires_at > ?)))
+
+-- store.queries.vectors_of_items()
+SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND (embeddings.namespace, embeddings."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- store.writing.clear_items(below=False)
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+
+-- store.writing.clear_items(below=True)
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+
+-- store.writing.drop_other_vectors()
+DELETE FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" = ?
+AND NOT (EXISTS (
+    WITH listed AS MATERIALIZED (
+      SELECT each_listed.field AS field, each_listed.model AS model, each_listed.part AS part
+      FROM (
+        SELECT json_extract(each.value, '$[0]') AS field, json_extract(each.value, '$[1]') AS model,
+          json_extract(each.value, '$[2]') AS part
+        FROM json_each(?) AS each) AS each_listed)
+    SELECT 1
+    FROM listed
+    WHERE embeddings.field = listed.field
+    AND embeddings.model = listed.model
+    AND CAST(embeddings.part AS TEXT) = listed.part))
+
+-- store.writing.drop_vectors()
+DELETE FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" = ?
+
+-- store.writing.drop_vectors_of()
+DELETE FROM embeddings
+WHERE embeddings.tenant = ?
+AND (embeddings.namespace, embeddings."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- store.writing.drop_vectors_of_model()
+DELETE FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" = ?
+AND embeddings.model = ?
+
+-- store.writing.lock_item()
+UPDATE store_items
+SET version=store_items.version
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+RETURNING version
+
+-- store.writing.prolong_item()
+UPDATE store_items
+SET expires_at=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND store_items.version = ?
+AND store_items.lifetime = ?
+AND store_items.expires_at < ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- store.writing.put_item(expected=any)
+INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, value)
+VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, namespace, "key")
+DO UPDATE SET meta = ?, version = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.version + ?
+ELSE 1 END, codec = ?, checksum = ?, search_text = ?, field_terms = ?, created_at = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.created_at
+ELSE ? END, updated_at = ?, expires_at = ?, lifetime = ?, value = ?
+RETURNING version
+
+-- store.writing.put_item(expected=none)
+INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, value)
+VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, namespace, "key")
+DO UPDATE SET meta = ?, version = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.version + ?
+ELSE 1 END, codec = ?, checksum = ?, search_text = ?, field_terms = ?, created_at = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.created_at
+ELSE ? END, updated_at = ?, expires_at = ?, lifetime = ?, value = ?
+WHERE NOT (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+RETURNING version
+
+-- store.writing.put_item(expected=version)
+UPDATE store_items
+SET meta=?, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.version + ?
+ELSE 1 END, codec=?, checksum=?, search_text=?, field_terms=?, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.created_at
+ELSE ? END, updated_at=?, expires_at=?, lifetime=?, value=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items.version = ?
+RETURNING version
+
+-- store.writing.put_vector(native=True)
+INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change, vector)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, namespace, "key", field, model, part)
+DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
+
+-- store.writing.remove_item(expected=any)
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+RETURNING expires_at
+
+-- store.writing.remove_item(expected=version)
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items.version = ?
+RETURNING expires_at
 
 -- transfer.statements.count_rows(table=threads, scope=tenant)
 SELECT count(*) AS count_1
@@ -2287,11 +3182,13 @@ WHERE threads.tenant != '~'
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = ?
+AND store_items.namespace != '/~vectors/'
 
 -- transfer.statements.count_rows(table=store_items, scope=all)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 
 -- transfer.statements.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change, vector)
@@ -2315,8 +3212,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- transfer.statements.insert_row(table=store_items)
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
-    created_at, updated_at, expires_at, value)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    field_terms, created_at, updated_at, expires_at, lifetime, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- transfer.statements.list_heads(scope=tenant, after=True)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
@@ -2364,6 +3261,7 @@ OFFSET ?
 SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
+AND store_items.namespace != '/~vectors/'
 AND (store_items.namespace, store_items."key") > (?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
@@ -2373,6 +3271,7 @@ OFFSET ?
 SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
+AND store_items.namespace != '/~vectors/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -2381,6 +3280,7 @@ OFFSET ?
 SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 AND (store_items.tenant, store_items.namespace, store_items."key") > (?, ?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
@@ -2390,6 +3290,7 @@ OFFSET ?
 SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -2429,7 +3330,8 @@ ORDER BY embeddings.field, embeddings.model, embeddings.part
 -- transfer.statements.read_item()
 SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.meta,
   store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.created_at, store_items.updated_at, store_items.expires_at, store_items.value
+  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
@@ -2481,6 +3383,110 @@ WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
 AND store_items.version = ?
+
+-- verify.item_queries.count_items()
+SELECT count(*) AS items
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+
+-- verify.item_queries.first_tenant(after=True)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.tenant > ?
+
+-- verify.item_queries.first_tenant(after=False)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+
+-- verify.item_queries.list_changes()
+SELECT embeddings.namespace, max(embeddings.change) AS last_change
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace > ?
+GROUP BY embeddings.namespace
+ORDER BY embeddings.namespace
+LIMIT ?
+OFFSET ?
+
+-- verify.item_queries.list_items(after=True)
+SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), ?) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings."key" = store_items."key") AS numbers
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND store_items.namespace >= ?
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- verify.item_queries.list_items(after=False)
+SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), ?) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings."key" = store_items."key") AS numbers
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- verify.item_queries.list_orphans()
+SELECT embeddings.namespace, embeddings."key", count(*) AS orphans
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = embeddings.tenant
+    AND store_items.namespace = embeddings.namespace
+    AND store_items."key" = embeddings."key"))
+GROUP BY embeddings.namespace, embeddings."key"
+ORDER BY embeddings.namespace, embeddings."key"
+LIMIT ?
+OFFSET ?
+
+-- verify.item_queries.read_items()
+SELECT store_items."key", store_items.version, store_items.codec, store_items.checksum,
+  store_items.search_text, store_items.field_terms, store_items.value, CASE
+WHEN (json_valid(store_items.meta) = 1) THEN store_items.meta END AS meta
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" >= ?
+AND store_items."key" <= ?
+ORDER BY store_items."key"
+
+-- verify.item_queries.read_vectors(native=True)
+SELECT embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" >= ?
+AND embeddings."key" <= ?
+ORDER BY embeddings."key", embeddings.field, embeddings.model, embeddings.part
 
 -- verify.queries.count_positions(scope=tenant)
 SELECT coalesce(sum(threads.next_seq - ?), ?) AS positions
@@ -2617,6 +3623,10 @@ VALUES ('integrity-check', 1)
 INSERT INTO checkpoints_meta(checkpoints_meta, rank)
 VALUES ('integrity-check', 1)
 
+-- verify.queries.prove_text_index(index=store_items_search)
+INSERT INTO store_items_search(store_items_search, rank)
+VALUES ('integrity-check', 1)
+
 -- verify.queries.read_chain_at()
 WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
   SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
@@ -2746,6 +3756,18 @@ SELECT rowid, (
 FROM checkpoints
 WHERE meta <> '{}'
 
+-- verify.queries.rebuild_text_index(index=store_items_search, step=0)
+INSERT INTO store_items_search(store_items_search)
+VALUES ('delete-all')
+
+-- verify.queries.rebuild_text_index(index=store_items_search, step=1)
+INSERT INTO store_items_search(rowid, scope, search_text, field_terms)
+SELECT rowid, 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)),
+  search_text, field_terms
+FROM store_items
+WHERE (store_items.search_text IS NOT NULL
+  OR store_items.field_terms IS NOT NULL)
+
 -- verify.queries.storage_faults(which=pages)
 SELECT integrity_check AS fault
 FROM pragma_integrity_check(100)
@@ -2754,7 +3776,7 @@ WHERE integrity_check <> 'ok'
 -- verify.queries.storage_faults(which=references)
 SELECT count(*) || ' rows of ' || "table" || ' refer to rows of ' || "parent" || ' that are not there' AS fault
 FROM pragma_foreign_key_check
-WHERE "parent" <> 'threads'
+WHERE "parent" NOT IN ('threads', 'store_items')
 GROUP BY "table", "parent"
 
 -- verify.queries.text_unfindable(index=deltas_search)
@@ -2797,3 +3819,29 @@ AND NOT EXISTS (
           ELSE type END)), ' ')
     FROM json_each(checkpoints.meta)))
 ORDER BY seq
+
+-- verify.queries.text_unfindable(index=store_items_search)
+SELECT store_items.key AS key
+FROM store_items
+WHERE tenant = ?
+AND namespace = ?
+AND key BETWEEN ?
+AND ?
+AND (store_items.search_text IS NOT NULL
+  OR store_items.field_terms IS NOT NULL)
+AND NOT EXISTS (
+  SELECT 1
+  FROM store_items_search
+  WHERE store_items_search.rowid = store_items.rowid
+  AND store_items_search MATCH 'scope : "' || 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)) || '"' || CASE
+  WHEN store_items.search_text IS NULL THEN ''
+  ELSE ' AND search_text : ' || '"' || CASE
+  WHEN length(store_items.search_text) <= 200 THEN store_items.search_text
+  ELSE rtrim(substr(store_items.search_text, 1, 200), replace(substr(store_items.search_text, 1,
+          200), ' ', '')) END || '"' END || CASE
+  WHEN store_items.field_terms IS NULL THEN ''
+  ELSE ' AND field_terms : ' || '"' || CASE
+  WHEN length(store_items.field_terms) <= 200 THEN store_items.field_terms
+  ELSE rtrim(substr(store_items.field_terms, 1, 200), replace(substr(store_items.field_terms, 1,
+          200), ' ', '')) END || '"' END)
+ORDER BY key

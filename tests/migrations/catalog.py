@@ -42,7 +42,9 @@ def _on_a_line(text: str) -> str:
     return re.sub(r"\s+", " ", text)
 
 
-_MADE_BY_FTS5 = re.compile(r"(deltas_search|checkpoints_meta)_(config|content|data|docsize|idx)")
+_MADE_BY_FTS5 = re.compile(
+    r"(deltas_search|checkpoints_meta|store_items_search)_(config|content|data|docsize|idx)"
+)
 
 _OURS = "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = %(schema)s"
 

@@ -24,6 +24,7 @@ OF_ONE_DATABASE = {
     "ix_checkpoints_meta",
     "ix_deltas_search_text",
     "ix_embeddings_tenant_namespace_change",
+    "ix_store_items_search",
     "uq_deltas_entry_key_oracle",
 }
 
@@ -119,9 +120,9 @@ def test_postgresql_is_exactly_what_was_reviewed(postgresql: psycopg.Connection)
     assert found == catalog.golden("catalog.postgresql.txt", found)
 
 
-TRIGGERS = ["threads_delete"] + [
+TRIGGERS = ["threads_delete", "store_items_delete", "embeddings_delete", "embeddings_resize"] + [
     f"{table}_{event}"
-    for table in ("deltas_search", "checkpoints_meta")
+    for table in ("deltas_search", "checkpoints_meta", "store_items_search")
     for event in ("insert", "delete", "update")
 ]
 
@@ -150,6 +151,8 @@ def test_the_listing_of_sqlite_sees(sqlite: sqlite3.Connection, drift: str) -> N
     [
         "DROP INDEX ix_deltas_search_text",
         "DROP INDEX ix_checkpoints_meta",
+        "DROP INDEX ix_store_items_search",
+        "ALTER TABLE embeddings ALTER COLUMN vector SET STORAGE EXTENDED",
         "DROP INDEX ix_checkpoints_meta; "
         "CREATE INDEX ix_checkpoints_meta ON checkpoints USING gin (meta)",
         "DROP INDEX uq_deltas_entry_key; CREATE UNIQUE INDEX uq_deltas_entry_key ON deltas "

@@ -24,6 +24,7 @@ from memalchemy import Checkpointer, Database, MemalchemyError, migrate
 from servers import Postgres
 
 HOST = Path(__file__).with_name("host_app")
+FTS5 = ("deltas_", "checkpoints_", "store_items_")
 OURS = {*migrate.TABLES, migrate.VERSION_TABLE}
 THEIRS = {"customers", "orders", "alembic_version"}
 DRIVERS = {
@@ -73,7 +74,7 @@ def tables(url: str) -> set[str]:
     sql = "SELECT name FROM sqlite_master WHERE type = 'table'"
     if not url.startswith("sqlite"):
         sql = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
-    return {name for (name,) in query(url, sql) if not name.startswith(("deltas_", "checkpoints_"))}
+    return {name for (name,) in query(url, sql) if not name.startswith(FTS5)}
 
 
 def use(url: str, schema: str | None = None) -> None:
@@ -119,6 +120,7 @@ def test_memalchemy_joins_a_host_that_has_been_there_for_long(
     if fresh_url.startswith("sqlite"):
         query(fresh_url, "DROP TABLE deltas_search")
         query(fresh_url, "DROP TABLE checkpoints_meta")
+        query(fresh_url, "DROP TABLE store_items_search")
     query(fresh_url, f"DROP TABLE {migrate.VERSION_TABLE}")
     assert tables(fresh_url) == THEIRS
 

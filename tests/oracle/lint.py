@@ -87,7 +87,9 @@ def _clauses(sql: str, start: str) -> Iterator[str]:
 
 def _lob_in(start: str) -> Rule:
     column = re.compile(rf"\b\w+\.(?:{'|'.join(_LOBS)})\b(?!\s*\()", re.IGNORECASE)
-    return lambda sql: any(column.search(part) for part in _clauses(sql, start))
+    # A distance is a number.
+    number = re.compile(r"\bVECTOR_DISTANCE\s*\([^()]*\)", re.IGNORECASE)
+    return lambda sql: any(column.search(number.sub("", part)) for part in _clauses(sql, start))
 
 
 def _compares_a_lob(sql: str) -> bool:

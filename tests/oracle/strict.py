@@ -37,9 +37,26 @@ MAX_IN = 1000
 MAX_VARCHAR = 4000
 """Bytes, whatever the number of characters: ORA-12899, ORA-00910."""
 
-PROGRAMS = ("upserts", "single_statement_save", "groups_saves", "compares_tuples", "upsert", "lock")
+PROGRAMS = (
+    "upserts",
+    "single_statement_save",
+    "groups_saves",
+    "compares_tuples",
+    "list_bytes",
+    "upsert",
+    "lock",
+)
 """What of Oracle's runs on any database here."""
-CONDITIONS = ("json_equals", "json_parameters", "text_hits", "text_terms")
+CONDITIONS = (
+    "json_equals",
+    "json_parameters",
+    "text_hits",
+    "text_terms",
+    "item_hits",
+    "items_within",
+    "item_scope",
+    "indexes_fields",
+)
 """What of Oracle's runs on SQLite, over the functions below."""
 UNLIKE = {
     "name": "the driver's",
@@ -59,7 +76,7 @@ UNLIKE = {
     "classify": "the errors are the driver's: see test_errors",
     "grants": "printed, not run",
     "arrays": "part of the grouped saves that there are not",
-    **dict.fromkeys(("listed", "list_bytes", "once"), "JSON_TABLE and hints: the server's"),
+    **dict.fromkeys(("listed", "once"), "JSON_TABLE and hints: the server's"),
     **dict.fromkeys(
         ("byte_length", "sizes", "counts_pages", "maintenance", "vacuum", "shrink_commands"),
         "what bytes are where, and giving them back, is the server's",
@@ -79,6 +96,25 @@ UNLIKE = {
     **dict.fromkeys(
         ("vector_in", "vector_out", "vector_parameter", "vector_storage", "vectors_may_be_bytes"),
         "vectors are the database's own: see test_binds",
+    ),
+    **dict.fromkeys(
+        (
+            "compares_vectors",
+            "counts_vector_changes",
+            "row_position",
+            "vector_distance",
+            "query_vector",
+            "vector_index_distance",
+            "only_by_vector_index",
+            "vector_index_settings",
+            "current_vector_settings",
+            "build_vector_index",
+            "drop_vector_index",
+            "vector_indexes",
+            "vector_index_progress",
+            "vector_index_commands",
+        ),
+        "comparing vectors is the database's own",
     ),
 }
 """What of Oracle's cannot be run here, and why. `test_strict` holds that nothing is forgotten."""
@@ -105,7 +141,7 @@ def install() -> None:
 
 
 _SIZED = (str, bytes, bytearray, memoryview)
-_OWN = ("match_key", "match_value", "terms")
+_OWN = ("match_key", "match_value", "terms", "scope")
 
 
 # --- Between SQLAlchemy and the driver -----------------------------------------------------------

@@ -53,7 +53,8 @@ async def test_an_item_goes_to_oracle_with_its_vectors_as_float32(
     key = {"tenant": "acme", "namespace": "/", "key": ""}
     item = key | {
         "meta": {}, "version": 1, "codec": "raw", "checksum": 1, "created_at": NOW,
-        "updated_at": NOW, "value": b"v" * 40_000,
+        "updated_at": NOW, "value": b"v" * 40_000, "search_text": "two words",
+        "field_terms": "f00 f11", "lifetime": 60_000_000,
     }  # fmt: skip
     vector = key | {
         "field": "", "model": "m", "part": 0, "dimensions": 2, "change": 1, "vector": [0.5, 2.0]
@@ -69,7 +70,9 @@ async def test_an_item_goes_to_oracle_with_its_vectors_as_float32(
     (stored,) = rows(server, "store_items")
     assert stored["value"] == b"v" * 40_000
     assert stored["updated_at"] == NOW.replace(tzinfo=None)
-    sent = server.last("transfer.statements.insert_embedding").binds
+    assert (stored["search_text"], stored["field_terms"]) == ("two words", "f00 f11")
+    assert stored["lifetime"] == 60_000_000
+    (sent,) = (call.binds for call in server.calls if "INTO embeddings " in call.sql)
     assert sent["p_vector"] == array.array("f", [0.5, 2.0])
     assert sent["p_field"] == "\x1ae"
 

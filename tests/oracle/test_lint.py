@@ -115,6 +115,7 @@ def test_a_rule_finds_its_trap(rule: str) -> None:
         ("SELECT a.b FROM (SELECT a.b FROM a) AS x WHERE a.b = :c", "a table's alias takes no AS"),
         ("SELECT a.b FROM a FOR UPDATE OF a", "FOR UPDATE OF takes columns"),
         ("SELECT a.b FROM deltas WHERE :x = deltas.payload", "a LOB compared"),
+        ("SELECT e.b FROM e ORDER BY vector_distance(e.b, :v), e.vector", "a LOB in ORDER BY"),
         ("SELECT a.b FROM a WHERE a.b @> :c", "another database's operator"),
     ],
 )
@@ -129,6 +130,7 @@ def test_a_rule_finds_its_trap_in_other_forms(sql: str, rule: str) -> None:
         "UPDATE threads SET meta=:p_meta WHERE threads.tenant = :k_tenant",
         "SELECT a.b FROM a WHERE a.b = 'LIMIT 1 ? true AS rows'",
         "INSERT INTO a (b, c) VALUES (coalesce(:b, :d), :c) RETURNING a.b INTO :ret_0",
+        "SELECT e.part FROM e ORDER BY vector_distance(e.vector, :v, COSINE), e.part",
         "SELECT a.b FROM a x WHERE contains(a.b, :t) > :zero FETCH FIRST :n ROWS ONLY",
     ],
 )

@@ -348,13 +348,13 @@ async def test_a_list_of_logs_is_a_bind_that_a_query_takes(
 async def test_a_search_returns_rows_with_their_score_and_snippet(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    server.answer("search.search_checkpoints", Answer([found("the word")]))
+    server.answer("search.checkpoints.search_checkpoints", Answer([found("the word")]))
 
     (hit,) = await agent.search("word AND {NOT} 漢字")
 
     assert (hit["checkpoint_id"], hit["score"], hit["snippet"]) == ("one", 0.5, "the word")
     assert hit["metadata"] == {"k": 1, "f": 0.5}
-    assert server.last("search.search_checkpoints").binds["terms"] == (
+    assert server.last("search.checkpoints.search_checkpoints").binds["terms"] == (
         '["{word}", "{and}", "{not}", "{漢} {字}"]'
     )
 
@@ -364,7 +364,7 @@ async def test_a_search_of_any_length_is_a_bind_that_a_query_takes(
 ) -> None:
     await agent.search(" ".join(chr(0x4E00 + i) * 300 for i in range(40)) + " word" * 100)
 
-    assert len(server.last("search.search_checkpoints").binds["terms"].encode()) <= 4000
+    assert len(server.last("search.checkpoints.search_checkpoints").binds["terms"].encode()) <= 4000
 
 
 def found(text: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from memalchemy.schema import (
     StoreItemRow,
     ThreadRow,
 )
+from memalchemy.search.counting import COUNTERS
 
 TABLES = (ThreadRow, CheckpointRow, DeltaRow, StoreItemRow, EmbeddingRow)
 WHEN = datetime(2030, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -25,7 +26,9 @@ METADATA = {"n": 1e22, "one": 1.0, "yes": True, "deep": [{"ü": None}, -3, 2**62
 
 
 async def everything(db: Database, *, tenant: str | None = None) -> dict[str, list[dict[str, Any]]]:
-    """All rows of a database but for the library's own, without what a copy makes anew: epochs."""
+    """All rows of a database but for the library's own, without what a copy makes anew: epochs,
+    and counts of changes to vectors.
+    """
 
     def read(connection: Connection) -> dict[str, list[dict[str, Any]]]:
         found = {}
@@ -35,9 +38,9 @@ async def everything(db: Database, *, tenant: str | None = None) -> dict[str, li
                 select(*table.c).where(table.c.tenant != "~").order_by(*table.primary_key.columns)
             )
             found[table.name] = [
-                {k: _plain(k, v) for k, v in row._mapping.items() if k != "epoch"}
+                {k: _plain(k, v) for k, v in row._mapping.items() if k not in ("epoch", "change")}
                 for row in rows
-                if tenant in (None, row.tenant)
+                if tenant in (None, row.tenant) and getattr(row, "namespace", None) != COUNTERS
             ]
         return found
 
@@ -99,7 +102,8 @@ def item(key: str, **values: Any) -> dict[str, Any]:
     return {
         "tenant": "acme", "namespace": "/facts/", "key": key, "meta": METADATA, "version": 3,
         "codec": "raw", "checksum": 7, "search_text": None, "created_at": WHEN, "updated_at": WHEN,
-        "expires_at": WHEN + timedelta(days=1), "value": b"\x00value\xff",
+        "expires_at": WHEN + timedelta(days=1), "lifetime": 86_400_000_000,
+        "field_terms": "f00 mff", "value": b"\x00value\xff",
     } | values  # fmt: skip
 
 

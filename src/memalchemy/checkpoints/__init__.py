@@ -18,7 +18,6 @@ from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, Tip, rebuild
 from memalchemy.checkpoints.grouping import Together
 from memalchemy.checkpoints.keeping import Keeping
 from memalchemy.checkpoints.looking import Looking
-from memalchemy.checkpoints.metadata import check_metadata
 from memalchemy.checkpoints.retention import Retaining
 from memalchemy.checkpoints.saving import Request, Saver, encode_off_loop, weight
 from memalchemy.checkpoints.scope import check_optional, missing
@@ -37,6 +36,7 @@ from memalchemy.errors import Corrupt
 from memalchemy.events import operation
 from memalchemy.keys import check_name
 from memalchemy.log import delete_checkpoint, delete_thread
+from memalchemy.metadata import check_metadata
 from memalchemy.state import from_mapping, to_mapping
 
 

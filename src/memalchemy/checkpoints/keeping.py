@@ -9,16 +9,21 @@ from typing import Any
 
 from memalchemy.checkpoints import queries, upkeep
 from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, rebuild
-from memalchemy.checkpoints.metadata import check_metadata, kind_of
 from memalchemy.checkpoints.scope import Scope
-from memalchemy.codec.values import decode_value, jsonable
+from memalchemy.codec.items import FieldWords
+from memalchemy.codec.values import decode_value, jsonable, pointer
 from memalchemy.database import HostConnection
 from memalchemy.events import Event, operation
-from memalchemy.keys import decode_namespace
+from memalchemy.filters import Filter
+from memalchemy.keys import decode_namespace, encode_namespace
 from memalchemy.log import Log
+from memalchemy.metadata import check_metadata, kind_of
+from memalchemy.search.scope import scope_binds
 
 # An expired thread is gone for every reader, but forget erases it, so export writes it out.
 _BEFORE_ANY_EXPIRY = datetime(1970, 1, 1, tzinfo=UTC)
+
+PAGE = 500
 
 
 class Keeping(Scope):
@@ -58,12 +63,14 @@ class Keeping(Scope):
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Erase everything of a tenant, of a thread, or of every thread that carries *metadata*.
+        """Erase everything of a tenant, of a thread, or of every thread and item with *metadata*.
 
         Exactly one of the three. All logs and namespaces, expired ones too, leaving no tombstone,
-        and no word of them in a text index. Returns how many checkpoints (and, of a tenant, store
-        items) went. `export` with the same argument writes out the same checkpoints. What the
-        database itself keeps (free pages, write-ahead logs, backups) is beyond it.
+        and no word of them in a text index. A thread has *metadata* if one of its checkpoints has
+        each of it, an item of a store if its own metadata has all; its vectors go too. Returns how
+        many checkpoints and items went. `export` with the same argument writes out the same
+        checkpoints. What the database itself keeps (free pages, write-ahead logs, backups) is
+        beyond it.
         """
         _exactly_one(tenant, thread_id, metadata)
         with operation(
@@ -97,7 +104,51 @@ class Keeping(Scope):
                 event=event,
             )
             self._cache.drop_thread(self.db.tenant, found)
+        if metadata is not None:
+            erased += await self._erase_items(metadata, connection, event)
         return erased
+
+    async def _erase_items(
+        self, metadata: Mapping[str, Any], connection: HostConnection | None, event: Event
+    ) -> int:
+        """Erase the store's items that have *metadata*, until none has."""
+        erased = 0
+        while items := [item async for item in self._items_with(metadata, connection)]:
+            gone = await self.db.write(
+                partial(upkeep.erase_items, self.db.dialect, items),
+                connection=connection,
+                event=event,
+            )
+            erased += gone
+            if gone == len(items):
+                break  # otherwise some were written meanwhile
+        return erased
+
+    async def _items_with(
+        self, metadata: Mapping[str, Any], connection: HostConnection | None
+    ) -> AsyncIterator[dict[str, Any]]:
+        """What `upkeep.erase_items` is told of the items that have *metadata*."""
+        d, tenant = self.db.dialect, self.db.tenant
+        equal = {pointer("", key): {"$eq": value} for key, value in metadata.items()}
+        wanted = Filter.parse({"$metadata": equal})
+        assert wanted is not None
+        fields = [FieldWords.of(field, values) for field, values in wanted.equalities()]
+        narrowed = d.indexes_fields and bool(fields)
+        binds = scope_binds(tenant, encode_namespace(()), below=True) | {"p_limit": PAGE}
+        if narrowed:
+            binds |= d.item_scope(tenant, encode_namespace(()), below=True, fields=fields)
+        after = False
+        while True:
+            statement = upkeep.list_items(d, narrowed=narrowed, after=after)
+            rows = await self._rows(statement, binds, connection)
+            for row in rows:
+                if wanted.matches(None, row.meta):
+                    key = {"k_tenant": tenant, "k_namespace": row.namespace, "k_key": row.key}
+                    yield key | {"p_version": row.version}
+            if len(rows) < PAGE:
+                return
+            after = True
+            binds |= {"p_namespace": rows[-1].namespace, "p_key": rows[-1].key}
 
     async def export(
         self,
@@ -107,7 +158,7 @@ class Keeping(Scope):
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> AsyncIterator[dict[str, Any]]:
-        """Everything that `forget` would erase, as JSON objects, one for each checkpoint.
+        """Every checkpoint that `forget` would erase, as a JSON object.
 
         Thread by thread, oldest checkpoint first. Values that JSON lacks are tagged objects such as
         ``{"~b": base64}``.

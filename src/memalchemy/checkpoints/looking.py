@@ -14,14 +14,14 @@ from typing import Any
 from sqlalchemy import Executable
 
 from memalchemy.checkpoints import queries
-from memalchemy.checkpoints.metadata import check_metadata, kind_of
-from memalchemy.checkpoints.scope import PAGE, Scope, check_limit
+from memalchemy.checkpoints.scope import PAGE, Scope
 from memalchemy.codec import text
-from memalchemy.contracts import CheckpointInfo
+from memalchemy.contracts import CheckpointInfo, check_limit
 from memalchemy.database import HostConnection
 from memalchemy.events import operation
 from memalchemy.keys import encode_id
-from memalchemy.search import search_checkpoints
+from memalchemy.metadata import check_metadata, kind_of
+from memalchemy.search.checkpoints import search_checkpoints
 
 
 class Looking(Scope):

@@ -104,12 +104,3 @@ def check_optional(checkpoint_id: str | None) -> None:
     """Raise unless *checkpoint_id* is one, or ``None`` for the newest."""
     if checkpoint_id is not None:
         check_name(checkpoint_id, "checkpoint_id")
-
-
-def check_limit(limit: int) -> int:
-    """A number of results to return: a whole number, zero for none."""
-    if isinstance(limit, bool) or not isinstance(limit, int):
-        raise TypeError(f"limit is a whole number, not {type(limit).__name__}")
-    if limit < 0:
-        raise ValueError(f"limit must not be negative: {limit}")
-    return min(limit, 2**31 - 1)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Executable, bindparam, delete, select, update
+from sqlalchemy import Executable, and_, bindparam, delete, or_, select, update
 
 from memalchemy.checkpoints.chain import CODEC, Draft, Tip, encode, rebuild
 from memalchemy.checkpoints.queries import chain
 from memalchemy.contracts import Retention, to_timedelta
-from memalchemy.dialects import Dialect
+from memalchemy.dialects import TEXT_INDEXES, Dialect
 from memalchemy.log import Log, remove_log, sweep_locked
 from memalchemy.log.removing import lock_log
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, binds, of_log, of_thread
-from memalchemy.schema import EmbeddingRow, StoreItemRow
+from memalchemy.search.scope import EMBEDDINGS, HOUSE, ITEMS, in_scope, of_item
 from memalchemy.statements import Program, statement
 
 TOMBSTONE_LIFE = timedelta(hours=24)
@@ -138,21 +139,21 @@ def list_namespaces(d: Dialect) -> Executable:
     )
 
 
-@statement(index=("deltas_search", "checkpoints_meta"))
+@statement(index=tuple(TEXT_INDEXES))
 def purge(d: Dialect, index: str) -> Executable | None:
     """Rid a text index of the words of rows that are gone."""
     return d.purge_text_index(index)
 
 
 def _purge(d: Dialect) -> Program[None]:
-    for index in ("deltas_search", "checkpoints_meta"):
+    for index in TEXT_INDEXES:
         if d.purge_text_index(index) is not None:
             yield purge(d, index=index), None
 
 
 _ERASABLE = {
-    "embeddings": EmbeddingRow.__table__,
-    "store_items": StoreItemRow.__table__,
+    "embeddings": EMBEDDINGS,
+    "store_items": ITEMS,
     "deltas": DELTAS,
     "checkpoints": CHECKPOINTS,
     "threads": THREADS,
@@ -164,6 +165,51 @@ def erase_tenant(d: Dialect, table: str) -> Executable:
     """Delete every row of a tenant."""
     target: Any = _ERASABLE[table]
     return delete(target).where(target.c.tenant == bindparam("k_tenant"))
+
+
+@statement()
+def erase_own(d: Dialect) -> Executable:
+    """Delete what memalchemy keeps for itself of a tenant."""
+    namespace = ITEMS.c.namespace
+    low, high = (bindparam(name, type_=namespace.type) for name in ("p_house", "p_house_end"))
+    own = and_(namespace >= low, namespace < high)
+    return delete(ITEMS).where(ITEMS.c.tenant == bindparam("k_tenant"), own)
+
+
+@statement(narrowed=(False, True), after=(False, True))
+def list_items(d: Dialect, narrowed: bool, after: bool) -> Executable | None:
+    """A page of a tenant's items with their metadata, expired ones too, in the order of their keys.
+
+    *narrowed*: of those only that an index has, by words of their fields; binds `item_scope`.
+    """
+    if narrowed and not d.indexes_fields:
+        return None
+    namespace, key = ITEMS.c.namespace, ITEMS.c.key
+    query = select(namespace, key, ITEMS.c.version, ITEMS.c.meta).where(in_scope(ITEMS, below=True))
+    if narrowed:
+        within = d.items_within(below=True)
+        query = query.join(within, and_(within.c.namespace == namespace, within.c.key == key))
+    if after:
+        path, name = (bindparam(f"p_{c.key}", type_=c.type) for c in (namespace, key))
+        beyond = or_(namespace > path, and_(namespace == path, key > name))
+        query = query.where(namespace >= path, beyond)  # the first is where an index can start
+    return query.order_by(namespace, key).limit(bindparam("p_limit"))
+
+
+@statement()
+def erase_item(d: Dialect) -> Executable:
+    """Delete an item that is as it was seen, and by that its vectors."""
+    version = ITEMS.c.version == bindparam("p_version", type_=ITEMS.c.version.type)
+    return delete(ITEMS).where(of_item(ITEMS), version)
+
+
+def erase_items(d: Dialect, items: Sequence[Mapping[str, Any]]) -> Program[int]:
+    """Delete items that are as they were seen; how many were."""
+    erased = 0
+    for item in items:
+        erased += (yield erase_item(d), item).touched
+    yield from _purge(d)
+    return erased
 
 
 def erase_thread(d: Dialect, tenant: str, thread_id: str) -> Program[int]:
@@ -179,6 +225,7 @@ def erase_thread(d: Dialect, tenant: str, thread_id: str) -> Program[int]:
 def erase_everything(d: Dialect, tenant: str) -> Program[int]:
     """Remove every row of a tenant; how many checkpoints and items it had."""
     erased = 0
+    yield erase_own(d), {"k_tenant": tenant, "p_house": HOUSE + "a", "p_house_end": HOUSE + "{"}
     for table in _ERASABLE:
         gone = yield erase_tenant(d, table=table), {"k_tenant": tenant}
         if table in ("checkpoints", "store_items"):

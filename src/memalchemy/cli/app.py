@@ -15,6 +15,7 @@ from memalchemy.cli import (
     demo,
     exits,
     importing,
+    indexes,
     keeping,
     looking,
     moving,
@@ -22,6 +23,7 @@ from memalchemy.cli import (
     verifying,
 )
 from memalchemy.cli import schema as schema_commands
+from memalchemy.cli import store as store_commands
 from memalchemy.cli.command import (
     Common,
     DbOption,
@@ -82,5 +84,16 @@ def common(
     context.obj = Common(db, tenant, schema, as_json, no_color)
 
 
-for room in (demo, schema_commands, importing, looking, keeping, retention, moving, verifying):
+for room in (
+    demo,
+    schema_commands,
+    importing,
+    looking,
+    keeping,
+    retention,
+    moving,
+    verifying,
+    store_commands,
+    indexes,
+):
     room.register(app)

@@ -1,13 +1,19 @@
-"""Arguments that are more than a word: durations and metadata."""
+"""Arguments that are more than a word: durations, metadata, namespaces, JSON."""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
+from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
+from memalchemy.cli.command import asking_for_sense
 from memalchemy.cli.exits import UsageProblem
+from memalchemy.cli.terminal import interruptible
+from memalchemy.keys import decode_namespace, encode_namespace
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -38,3 +44,75 @@ def metadata(pairs: list[str] | None) -> dict[str, Any] | None:
         except ValueError:
             found[key] = value
     return found
+
+
+def namespace(text: str) -> tuple[str, ...]:
+    """Read ``users/ada``; ``/`` is the root. In a part ``/`` is ``~1`` and ``~`` is ``~0``.
+
+    A slash at either end may be there or not; with both, it is what is stored, and a part at the
+    end may be empty.
+    """
+    if not text:
+        raise UsageProblem("a namespace is not empty; / is the root")
+    inside = text.removeprefix("/").removesuffix("/")
+    path = "/" if text == "/" else f"/{inside}/"
+    parts = decode_namespace(path)
+    with asking_for_sense():
+        if encode_namespace(parts) != path:
+            raise UsageProblem(f"{text!r} is not a namespace; a ~ in a part is written ~0")
+    return parts
+
+
+def spelt(parts: Iterable[str]) -> str:
+    """The inverse of `namespace`, as short as it can be."""
+    path = encode_namespace(parts)
+    awkward = path.startswith("//") or path.endswith("//") or path == "/"
+    return path if awkward else path[1:-1]
+
+
+def json_value(text: str, what: str, hint: str = "") -> Any:
+    """Read *text* as JSON."""
+    try:
+        return json.loads(text, parse_constant=_no_json)
+    except RecursionError:
+        raise UsageProblem(f"{what} is nested too deep") from None
+    except ValueError as error:
+        raise UsageProblem(f"{what} is not JSON ({error}){hint}") from None
+
+
+def json_object(text: str | None, what: str) -> dict[str, Any] | None:
+    """Read *text* as a JSON object."""
+    if text is None:
+        return None
+    found = json_value(text, what)
+    if not isinstance(found, dict):
+        raise UsageProblem(f'{what} is a JSON object, such as \'{{"kind": "note"}}\'')
+    return found
+
+
+def contents(text: str) -> str:
+    """*text* itself; of ``@FILE`` what is in the file, of ``-`` what comes from stdin."""
+    try:
+        if text == "-":
+            with interruptible():
+                return sys.stdin.buffer.read().decode()
+        if text.startswith("@"):
+            return Path(text[1:]).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageProblem(f"cannot read {text[1:]}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise UsageProblem(f"{'stdin' if text == '-' else text[1:]} is not UTF-8") from None
+    return text
+
+
+def version(text: str) -> int | None:
+    """Read a version; ``none`` is ``None``."""
+    if text == "none":
+        return None
+    if not re.fullmatch("[1-9][0-9]{0,17}", text):
+        raise UsageProblem(f"{text!r} is not a version; write 3, or none for an item that is new")
+    return int(text)
+
+
+def _no_json(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number of JSON")

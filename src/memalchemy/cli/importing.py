@@ -54,10 +54,10 @@ async def import_(
     checkpoints = raw_bytes = stored_bytes = 0
     problems = []
     started = time.perf_counter()
-    with _opened(file) as lines, at.terminal.progress() as bar:
-        task = bar.add_task("importing", total=_length(file))
+    with opened(file) as lines, at.terminal.progress() as bar:
+        task = bar.add_task("importing", total=length(file))
         async with at.database(migrate="auto", create=True) as db:
-            read = _Lines(lines)
+            read = Lines(lines)
             outcomes = import_threads(
                 at.checkpointer(db), read, prefix=prefix, on_conflict=on_conflict.value
             )
@@ -101,7 +101,7 @@ async def import_(
 STATUSES = ("imported", "resumed", "unchanged", "replaced", "skipped", "conflict", "bad")
 
 
-class _Lines:
+class Lines:
     """The lines of a file, counting the bytes that were read."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -118,7 +118,8 @@ class _Lines:
             yield line
 
 
-def _opened(file: str) -> AbstractContextManager[BinaryIO]:
+def opened(file: str) -> AbstractContextManager[BinaryIO]:
+    """A file of lines, or with ``-`` stdin."""
     if file == "-":
         return nullcontext(sys.stdin.buffer)
     try:
@@ -127,6 +128,7 @@ def _opened(file: str) -> AbstractContextManager[BinaryIO]:
         raise UsageProblem(f"cannot read {file}: {error.strerror}") from error
 
 
-def _length(file: str) -> int | None:
+def length(file: str) -> int | None:
+    """The size of a file; ``None`` where it cannot be told."""
     path = Path(file)
     return path.stat().st_size if file != "-" and path.is_file() else None

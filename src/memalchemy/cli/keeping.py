@@ -65,7 +65,7 @@ async def export(
             thread_id=thread,
             metadata=arguments.metadata(metadata),
         )
-        count = await _write(records, output)
+        count = await write_lines(records, output)
     if thread and not count:
         raise NotFound(f"there is no thread {thread!r}")
     if output is None:
@@ -88,7 +88,8 @@ async def forget(
 ) -> int | None:
     """Erase a thread, or a tenant, without a trace.
 
-    All logs of a thread, of the threads with some metadata, or of a tenant. To erase a thread of
+    All logs of a thread, of the threads with some metadata, or of a tenant; a store's items go with
+    their metadata or their tenant. To erase a thread of
     another tenant than the default, name the tenant before the command: memalchemy --tenant acme
     forget --thread t
     """
@@ -183,7 +184,8 @@ async def _without_effect(
         return result
 
 
-async def _write(records: AsyncIterator[dict[str, Any]], output: Path | None) -> int:
+async def write_lines(records: AsyncIterator[dict[str, Any]], output: Path | None) -> int:
+    """Write *records* as JSON lines, and return how many; a file appears when it is complete."""
     unfinished = output and output.with_name(f".{output.name}.{os.getpid()}.part")
     count = 0
     try:

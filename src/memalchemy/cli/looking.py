@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from memalchemy import Checkpointer, CheckpointInfo
     from memalchemy.space import Space
 
+S = TypeVar("S")
 T = TypeVar("T")
 AT_ONCE = 8
 
@@ -47,7 +48,7 @@ async def threads(
     async with at.database() as db:
         checkpointer = at.checkpointer(db)
         ids = await checkpointer.list_threads(limit, pattern)
-        found = [row for row in await _each(ids, lambda t: _thread(checkpointer, t)) if row]
+        found = [row for row in await each(ids, lambda t: _thread(checkpointer, t)) if row]
     if at.as_json:
         at.terminal.document(found)
         return
@@ -197,6 +198,7 @@ async def stats(
         "threads": found.threads,
         "checkpoints": found.checkpoints,
         "full_checkpoints": found.full_checkpoints,
+        "items": found.items,
         "raw_bytes": found.raw_bytes,
         "stored_bytes": found.stored_bytes,
         "file_bytes": found.file_bytes,
@@ -242,6 +244,8 @@ def _say_stats(at: Invocation, total: dict[str, Any]) -> None:
         ("states whole", size(total["raw_bytes"])),
         ("stored", size(total["stored_bytes"])),
     ]
+    if "items" in total:
+        rows.append(("items of stores", total["items"]))
     if total["file_bytes"] is not None:
         rows.append(("the database file, all tenants", size(total["file_bytes"])))
     at.terminal.table(("what", ">how much"), rows)
@@ -361,7 +365,7 @@ async def _branches(checkpointer: Checkpointer, infos: list[CheckpointInfo]) -> 
     return found
 
 
-async def _each(items: list[str], work: Callable[[str], Awaitable[T]]) -> list[T]:
+async def each(items: list[S], work: Callable[[S], Awaitable[T]]) -> list[T]:
     """*work* on every item, a few at once; the results in the order of the items."""
     results: list[T] = []
     for start in range(0, len(items), AT_ONCE):

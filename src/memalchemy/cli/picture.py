@@ -29,6 +29,9 @@ COLOURS = {
     "entry": "#2a9d75",
     "write": "#c47f17",
     "search text": "#a35fc0",
+    "item": "#3b82c4",
+    "item text": "#a35fc0",
+    "vector": "#2a9d75",
     "rest": "#8a8a8a",
 }
 

@@ -39,9 +39,9 @@ async def verify(
 ) -> int:
     """Read what is stored and say what is damaged.
 
-    Rebuilds every state and checks it against its checksum; checks chains, lineage, heads and text
-    indexes, and on SQLite the file. Exit code 5 if anything is wrong that --repair did not repair.
-    The agents may go on working.
+    Rebuilds every state and checks it against its checksum; checks chains, lineage and heads, the
+    items of stores with their vectors, text indexes, and on SQLite the file. Exit code 5 if
+    anything is wrong that --repair did not repair. The agents may go on working.
     """
     from memalchemy.verify import verify as verify_database
 
@@ -80,7 +80,7 @@ def _show(at: Invocation, report: Report) -> None:
     at.terminal.say(
         f"{what}{report.states:,} states of {report.logs:,} logs rebuilt "
         f"({size(report.payload_bytes)} read, {size(report.state_bytes)} of states) "
-        f"in {report.seconds:.1f} s"
+        f"in {report.seconds:.1f} s" + (f"; {report.items:,} items read" if report.items else "")
     )
     if report.ok:
         at.terminal.say("ok: nothing is wrong", style="green")
@@ -96,6 +96,7 @@ def _show_finding(at: Invocation, finding: Finding) -> None:
             ("thread", finding.thread_id),
             ("namespace", finding.namespace if finding.namespace != "/" else None),
             ("checkpoint", finding.checkpoint_id),
+            ("item", finding.key),
         )
         if value is not None
     )

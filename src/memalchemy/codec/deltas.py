@@ -68,7 +68,7 @@ def encode_snapshot(parts: Parts, level: int) -> bytes:
     for key, value in parts.items():
         flat.append(_spelled(key))
         flat.append(value)
-    return _pack(ormsgpack.packb(flat), level)
+    return pack(ormsgpack.packb(flat), level)
 
 
 def decode_snapshot(payload: bytes, limit: int = MAX_STATE_BYTES) -> Parts:
@@ -119,7 +119,7 @@ def encode_delta(base: Comparison, new: Parts, level: int) -> bytes:
     if list(new) != list(base.parts):
         places = {key: place for place, key in enumerate(base.parts)}
         keys = [places[key] if key in places else _spelled(key) for key in new]
-    packed = _pack(b"".join(added), level, b"".join(dictionary))
+    packed = pack(b"".join(added), level, b"".join(dictionary))
     return ormsgpack.packb((keys, recipe, packed))
 
 
@@ -389,7 +389,13 @@ def check_state(parts: Parts, checksum: int) -> None:
         raise Corrupt("a rebuilt state does not match its checksum")
 
 
-def _pack(body: bytes, level: int, dictionary: bytes = b"") -> bytes:
+def pack(body: bytes, level: int | None, dictionary: bytes = b"") -> bytes:
+    """*body* behind a byte that says how it is packed; without a *level*, or if no smaller, as is.
+
+    What was packed with a *dictionary* is unpacked with the same.
+    """
+    if level is None:
+        return _RAW + body
     if len(body) >= _SMALL or (dictionary and len(body) > _PLAIN):
         how = _ZSTD
         if len(body) <= _BRIEF and len(dictionary) + len(body) <= _WINDOW:
@@ -406,7 +412,7 @@ def _pack(body: bytes, level: int, dictionary: bytes = b"") -> bytes:
 
 
 def unpack(packed: bytes, limit: int, dictionary: bytes = b"") -> bytes:
-    """The inverse of `_pack`; never inflates beyond *limit* bytes."""
+    """The inverse of `pack`; never inflates beyond *limit* bytes."""
     packing, body = packed[:1], packed[1:]
     if packing == _RAW:
         return body

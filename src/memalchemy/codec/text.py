@@ -153,6 +153,18 @@ def added_strings(state: Mapping[str, Any], new: Parts, parent: Comparison | Non
             yield from _tagged_strings(part) if tagged else _strings(part)
 
 
+def strings(value: Any) -> Iterator[str]:
+    """The texts anywhere in *value*, which may hold tuples and sets as well."""
+    if type(value) is dict:
+        for item in value.values():
+            yield from strings(item)
+    elif type(value) in (list, tuple, set, frozenset):
+        for item in value:
+            yield from strings(item)
+    else:
+        yield from _strings(value)
+
+
 def _strings(value: Any) -> Iterator[str]:
     """The texts of a tree. A text that is JSON itself, as tool calls and results are, gives the
     texts and numbers in it: read as plain text, its ``\\n`` would glue an n to the next word.

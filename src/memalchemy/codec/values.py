@@ -70,6 +70,11 @@ def pointer(path: str, step: str | int) -> str:
     return f"{path}/{str(step).replace('~', '~0').replace('/', '~1')}"
 
 
+def pointer_of(field: str) -> str:
+    """The JSON pointer of a field: itself, or of a top-level key."""
+    return field if field.startswith("/") else pointer("", field)
+
+
 def encode_state(state: Mapping[str, Any], fallback: Fallback | None = None) -> Parts:
     """Encode each top-level value of *state*.
 
@@ -120,16 +125,25 @@ def encode_rest(
 ) -> Parts:
     """The slow half: walk the values under *left* in Python and fill them into *parts*."""
     for key in left:
-        path = pointer("", key)
-        try:
-            parts[key] = TAGGED + ormsgpack.packb(_tag(state[key], path, 0, fallback))
-        except NotSerialisable:
-            raise
-        except (TypeError, RecursionError) as error:  # only nesting is left to refuse
-            raise NotSerialisable(path, f"is nested over {MAX_DEPTH} levels deep") from error
+        parts[key] = _tagged(state[key], pointer("", key), fallback)
     if (size := state_size(parts)) > MAX_STATE_BYTES:
         raise TooLarge("the state", size, MAX_STATE_BYTES)
     return parts
+
+
+def encode_value(value: Any) -> bytes:
+    """One value by itself, as `encode_state` encodes each of a state's."""
+    parts, left, _ = encode_plain({"": value})
+    return _tagged(value, "", None) if left else parts[""]
+
+
+def _tagged(value: Any, path: str, fallback: Fallback | None) -> bytes:
+    try:
+        return TAGGED + ormsgpack.packb(_tag(value, path, 0, fallback))
+    except NotSerialisable:
+        raise
+    except (TypeError, RecursionError) as error:  # only nesting is left to refuse
+        raise NotSerialisable(path, f"is nested over {MAX_DEPTH} levels deep") from error
 
 
 def is_heavy(values: Iterable[Any], threshold: int = 50_000) -> bool:
@@ -292,19 +306,45 @@ def _without_bytes(tree: Any) -> Any:
     return tree
 
 
-def _untagged(content: Any) -> Any:
-    return untag(content, _UNTAG)
+def from_jsonable(tree: Any) -> Any:
+    """The inverse of `jsonable`.
+
+    Raises:
+        ValueError: it holds a tag that says nothing; a data file may come from anybody.
+    """
+    try:
+        return untag(tree, _UNTAG_JSON)
+    except UNREADABLE as error:
+        raise ValueError(f"holds a tag that cannot be read ({type(error).__name__})") from error
 
 
-_UNTAG: dict[str, Callable[[Any], Any]] = {
-    "~x": lambda c: c.decode("utf-8", "surrogatepass"),
-    "~i": lambda c: int(c, 16),
-    "~t": lambda c: tuple(map(_untagged, c)),
-    "~s": lambda c: set(map(_untagged, c)),
-    "~f": lambda c: frozenset(map(_untagged, c)),
-    "~dt": to_datetime,
-    "~d": date.fromisoformat,
-    "~u": lambda c: UUID(hex=c),
-    "~c": Decimal,
-    "~o": lambda c: {_untagged(k): _untagged(v) for k, v in c},
-}
+def _meanings(own: Mapping[str, Callable[[Any], Any]]) -> dict[str, Callable[[Any], Any]]:
+    """What each tag means: those that an encoding spells in its *own* way, and the others."""
+    tags = dict(own)
+
+    def inner(content: Any) -> Any:
+        return untag(content, tags)
+
+    shared: dict[str, Callable[[Any], Any]] = {
+        "~i": lambda c: int(c, 16),
+        "~t": lambda c: tuple(map(inner, c)),
+        "~s": lambda c: set(map(inner, c)),
+        "~f": lambda c: frozenset(map(inner, c)),
+        "~dt": to_datetime,
+        "~d": date.fromisoformat,
+        "~u": lambda c: UUID(hex=c),
+        "~c": Decimal,
+        "~o": lambda c: {inner(k): inner(v) for k, v in c},
+    }
+    tags |= shared
+    return tags
+
+
+_UNTAG = _meanings({"~x": lambda c: c.decode("utf-8", "surrogatepass")})
+_UNTAG_JSON = _meanings(
+    {
+        "~x": lambda c: base64.b64decode(c, validate=True).decode("utf-8", "surrogatepass"),
+        "~b": lambda c: base64.b64decode(c, validate=True),
+        "~n": float,
+    }
+)

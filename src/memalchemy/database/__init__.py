@@ -279,17 +279,20 @@ class Database:
         connection: HostConnection | None = None,
         event: Event | None = None,
         stale: bool = False,
+        together: bool = False,
     ) -> T:
         """Run a reading *program*; repeated if the connection is lost.
 
         *stale* says that the answer may be a moment old, so that a replica may give it: no write
-        may rest on it.
+        may rest on it. *together* says that a server's settings for a transaction are changed, so
+        that its statements have to be in one.
         """
+        mode: Mode = "reads" if together else "read"
         wanted = self.read_only or (stale and self._reads_stale == "some")
         if self._replica is None or connection is not None or not wanted:
-            return await self._core.run(program, "read", connection, event)
+            return await self._core.run(program, mode, connection, event)
         return await self._replica.read(
-            lambda core: core.run(program, "read", None, event), fallback=self._fallback
+            lambda core: core.run(program, mode, None, event), fallback=self._fallback
         )
 
     async def read_then(

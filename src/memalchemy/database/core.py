@@ -55,7 +55,7 @@ HostConnection = AsyncConnection | AsyncSession | ThreadBound
 ATTEMPTS = 4
 CONNECT_TIMEOUT = 10.0
 
-Mode = Literal["read", "single", "transaction", "apart"]
+Mode = Literal["read", "reads", "single", "transaction", "apart"]
 
 
 class Core:
@@ -167,7 +167,7 @@ class Core:
             return await self._on_host(connection, job)
         if not self._is_ready or self._pid != os.getpid():
             await self.ready()
-        return await self._repeat(job, mode, mode in ("read", "apart"))
+        return await self._repeat(job, mode, mode in ("read", "reads", "apart"))
 
     async def ready(self) -> None:
         """Once per process: check or migrate the schema, as ``migrate=`` says."""
@@ -319,10 +319,10 @@ class Core:
                         f"{error}; "
                         + (
                             "the write may or may not have happened, look before repeating it"
-                            if unknown and mode != "read"
+                            if unknown and mode not in ("read", "reads")
                             else "nothing was changed"
                         ),
-                        maybe_applied=unknown and mode != "read",
+                        maybe_applied=unknown and mode not in ("read", "reads"),
                     ) from error.__cause__
             except DatabaseUnreachable as error:
                 # Too slow an answer: the same holds of what it was to.
@@ -335,13 +335,13 @@ class Core:
     async def _once(self, job: Callable[[Connection], T], mode: Mode, committing: list[bool]) -> T:
         with translating(self.translate):
             if self._embedded is not None:
-                if mode == "read":
+                if mode in ("read", "reads"):
                     return await self._embedded.read(job)
                 if mode == "apart":
                     return await self._embedded.apart(job)
                 return await self._embedded.write(job)
             assert self._served is not None
-            if mode == "transaction":
+            if mode in ("transaction", "reads"):
                 return await self._served.together(job, committing)
             if mode == "single":
                 return await self._served.single(job, committing)

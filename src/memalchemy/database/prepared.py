@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections import namedtuple
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -53,13 +54,17 @@ class _Plan:
             found.append(value if process is None else process(value))
         return found
 
-    def row(self, raw: tuple[Any, ...]) -> Any:
+    def rows(self, fetched: list[tuple[Any, ...]]) -> list[Any]:
+        make = partial(tuple.__new__, self._row)
         if self._readers is None:
-            return self._row._make(raw)
-        return self._row._make(
-            value if read is None else read(value)
-            for value, read in zip(raw, self._readers, strict=True)
-        )
+            return list(map(make, fetched))
+        return [
+            make(
+                value if read is None else read(value)
+                for value, read in zip(raw, self._readers, strict=True)
+            )
+            for raw in fetched
+        ]
 
 
 def _row_type(names: list[str]) -> Any:
@@ -105,7 +110,7 @@ class Prepared:
         cursor = self.raw.cursor()
         try:
             cursor.execute(plan.sql, plan.values(parameters))
-            rows = [plan.row(raw) for raw in cursor.fetchall()] if plan.width else ()
+            rows = plan.rows(cursor.fetchall()) if plan.width else ()
             return Answer(rows, cursor.rowcount)
         except sqlite3.Error as error:
             raise DBAPIError.instance(

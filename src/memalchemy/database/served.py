@@ -8,7 +8,8 @@ import uuid
 import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -26,7 +27,8 @@ _AUTOCOMMIT = {"isolation_level": "AUTOCOMMIT"}
 _inherited: list[object] = []
 
 
-class Engines(NamedTuple):
+@dataclass
+class Engines:
     """One pool, two ways of using it."""
 
     plain: AsyncEngine
@@ -34,6 +36,21 @@ class Engines(NamedTuple):
     """``None`` with psycopg: it awaits to set autocommit, and a task cancelled there would lose the
     connection, so it is set on a connection that is held already.
     """
+    busy: int = 0
+    """Connections in use, or asked for."""
+    is_closed: bool = False
+
+    async def close(self) -> None:
+        """Close the connections; those in use when they are given back."""
+        self.is_closed = True
+        if not self.busy:
+            await self.plain.dispose()
+
+    async def give_back(self) -> None:
+        """One that was in use is not any more."""
+        self.busy -= 1
+        if self.is_closed and not self.busy:
+            await self.plain.dispose()
 
 
 class Served:
@@ -139,7 +156,7 @@ class Served:
             return
         engines = self._engines.pop(asyncio.get_running_loop(), None)
         if engines is not None:
-            await engines.plain.dispose()
+            await engines.close()
         for other in list(self._engines):
             if other.is_closed():
                 self._engines.pop(other).plain.sync_engine.dispose(close=False)
@@ -156,7 +173,9 @@ class Served:
     async def _connect(self, *, autocommit: bool) -> AsyncIterator[AsyncConnection]:
         engines = self.engines()
         engine = (autocommit and engines.autocommit) or engines.plain
+        engines.busy += 1
         async with AsyncExitStack() as stack:
+            stack.push_async_callback(engines.give_back)
             with translating(self._refused):
                 connection = await stack.enter_async_context(engine.connect())
             if autocommit and engines.autocommit is None:

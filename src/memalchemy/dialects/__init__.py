@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from memalchemy.dialects.base import Dialect, Failure
+from memalchemy.dialects.base import TEXT_INDEXES, Dialect, Failure
 from memalchemy.errors import UnknownURL
 
 _CLASSES = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "oracle": "Oracle"}
@@ -37,4 +37,4 @@ def dialect_of(bind: Any) -> Dialect:
     return DIALECTS[name]
 
 
-__all__ = ["DIALECTS", "Dialect", "Failure", "dialect_of"]
+__all__ = ["DIALECTS", "TEXT_INDEXES", "Dialect", "Failure", "dialect_of"]

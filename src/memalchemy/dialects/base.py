@@ -30,7 +30,15 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL
 
 from memalchemy.codec import vectors
+from memalchemy.codec.items import FieldWords
 from memalchemy.schema import Vector
+
+TEXT_INDEXES = {
+    "deltas_search": "deltas",
+    "checkpoints_meta": "checkpoints",
+    "store_items_search": "store_items",
+}
+"""What finds rows by words, or by metadata, and the table that it is of."""
 
 
 class Failure(enum.Enum):
@@ -71,6 +79,8 @@ class Dialect:
     """What makes the native vector type available, for scripts."""
     server_version: ClassVar[str]
     """The query for the server's version."""
+    indexes_fields: ClassVar[bool] = True
+    """`items_within` narrows by words of fields."""
     utc_now: ClassVar[str] = "CURRENT_TIMESTAMP"
     compares_tuples: ClassVar[bool] = True
     """``(a, b) > (x, y)`` is a condition, and an index answers it."""
@@ -78,6 +88,10 @@ class Dialect:
     """The isolation level in which all reads of a transaction see one moment."""
     vectors_may_be_bytes: ClassVar[bool] = False
     """Where the native type is not installed, vectors are stored as bytes."""
+    compares_vectors: ClassVar[bool] = True
+    """Distances are computed by the database, of its native type; otherwise here."""
+    counts_vector_changes: ClassVar[bool] = False
+    """Writers count the changes of a namespace's vectors, for a cache of them to know its age."""
     byte_literal: ClassVar[str]
     """One byte, ``-``, as SQL: Oracle reads an empty value as NULL."""
     list_bytes: ClassVar[int | None] = None
@@ -148,6 +162,26 @@ class Dialect:
         """``term, tenant, thread_id, namespace, seq`` of deltas that hold a term of ``:terms``."""
         raise NotImplementedError
 
+    def item_hits(self, below: bool) -> FromClause:
+        """``term``, and ``namespace, key, updated_at, expires_at`` of items that hold it.
+
+        The terms are those of ``:terms``, the items those within ``:scope``.
+        """
+        raise NotImplementedError
+
+    def items_within(self, below: bool) -> FromClause:
+        """``namespace, key`` of items within ``:scope``."""
+        raise NotImplementedError
+
+    def item_scope(
+        self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]
+    ) -> Mapping[str, Any]:
+        """What ``:scope`` is bound to: a namespace, with *below* all under it too.
+
+        And of those only the items that may have what *fields* ask for, where it `indexes_fields`.
+        """
+        raise NotImplementedError
+
     def text_terms(self, terms: Sequence[Sequence[str]]) -> Any:
         """The value to bind as ``:terms``: phrases of tokens, none of which is an operator."""
         raise NotImplementedError
@@ -184,7 +218,8 @@ class Dialect:
         return None
 
     def text_unfindable(self, index: str) -> Executable | None:
-        """``seq`` of rows of a log that the index does not find by what is in them.
+        """``seq`` of rows of a log that the index does not find by what is in them; of the index
+        of items, ``key`` of those of a namespace.
 
         From ``:p_low`` to ``:p_high``. Runs after `only_by_text_index`, in its transaction.
         """
@@ -259,6 +294,68 @@ class Dialect:
         """A vector as something that the driver can read: bytes, text or a list of numbers."""
         return vector
 
+    def row_position(self, table: Table) -> ColumnElement[int] | None:
+        """A number that each row has and keeps, and by which every index of *table* ends."""
+        return None
+
+    def vector_distance(
+        self, vector: ColumnElement[Any], name: str, metric: str
+    ) -> ColumnElement[float]:
+        """How far a native vector is from the one bound as *name*: ``cosine``, ``dot``, ``l2``.
+
+        The distance of ``dot`` is the negative product. No index takes part.
+        """
+        raise NotImplementedError
+
+    def vector_index_distance(
+        self, vector: ColumnElement[Any], name: str, metric: str, dimensions: int
+    ) -> ColumnElement[float] | None:
+        """The same as the vector index of so many dimensions has it, which is near the truth."""
+        return None
+
+    def query_vector(self, vector: Sequence[float]) -> Any:
+        """What `vector_distance` and `vector_index_distance` bind."""
+        raise NotImplementedError
+
+    def only_by_vector_index(self) -> Executable | None:
+        """Keep the planner from any other way until the transaction ends; binds what
+        `vector_index_settings` gives.
+        """
+        return None
+
+    def vector_index_settings(self, width: int) -> dict[str, str]:
+        """What `only_by_vector_index` binds, to look at *width* candidates at once."""
+        return {}
+
+    def current_vector_settings(self) -> Executable | None:
+        """What is set now, under the names that `only_by_vector_index` binds."""
+        return None
+
+    def build_vector_index(self, metric: str, dimensions: int) -> Executable | None:
+        """Build a vector index beside readers and writers; not in a transaction."""
+        return None
+
+    def drop_vector_index(self, metric: str, dimensions: int) -> Executable | None:
+        """Drop a vector index beside readers and writers; not in a transaction."""
+        return None
+
+    def vector_indexes(self) -> Executable | None:
+        """``name, valid, building, bytes`` of the vector indexes of ``:p_schema``; flags are 0, 1.
+
+        One that is neither valid nor being built is what an interrupted build leaves.
+        """
+        return None
+
+    def vector_index_progress(self) -> Executable | None:
+        """``done, total`` of a vector index of ``:p_schema`` while it is built."""
+        return None
+
+    def vector_index_commands(
+        self, metric: str, dimensions: int, schema: str | None, *, drop: bool = False
+    ) -> list[str]:
+        """What the owner of the tables runs to build, or drop, a vector index."""
+        return []
+
     def backup_command(self, url: URL, file: str, schema: str | None, tables: Sequence[str]) -> str:
         """The command of the database's own that backs memalchemy's *tables* up into *file*."""
         raise NotImplementedError
@@ -270,6 +367,11 @@ class Dialect:
             f"GRANT SELECT, INSERT, UPDATE, DELETE ON {prefix}{table} TO {quoted(role)};"
             for table in tables
         ]
+
+
+def vector_index_name(metric: str, dimensions: int) -> str:
+    """The name of the index of the vectors of so many dimensions, by one metric."""
+    return f"ix_embeddings_hnsw_{int(dimensions)}_{metric}"
 
 
 def quoted(name: str) -> str:

@@ -17,11 +17,13 @@ from memalchemy.schema import Base
 ROOTS = {"threads": "thread_id", "store_items": "namespace"}
 """The tables that others belong to by foreign key, and what their rows are spread by."""
 
-ORACLE_TEXT_INDEX = (
-    "CREATE INDEX ix_deltas_search_text ON deltas (search_text) INDEXTYPE IS CTXSYS.CONTEXT "
+_TEXT_INDEXES = {"ix_deltas_search_text": "deltas", "ix_store_items_search": "store_items"}
+ORACLE_TEXT_INDEXES = {
+    name: f"CREATE INDEX {name} ON {table} (search_text) INDEXTYPE IS CTXSYS.CONTEXT "
     "PARAMETERS ('STOPLIST CTXSYS.EMPTY_STOPLIST SYNC (ON COMMIT)')"
-)
-"""As the first revision makes it."""
+    for name, table in _TEXT_INDEXES.items()
+}
+"""As the migrations make them."""
 
 
 def placement() -> list[tuple[Table, Table, str]]:
@@ -57,13 +59,13 @@ def citus(schema: str | None = None, *, shards: int | None = None) -> list[str]:
 def oracle_partitions(schema: str | None = None, *, parts: int = 16) -> list[str]:
     """What partitions the tables of an upgraded Oracle database by hash.
 
-    *parts* is a power of two, or the last partitions are half as large. The text index is dropped
-    and made again: the conversion of a table does not take it along.
+    *parts* is a power of two, or the last partitions are half as large. Text indexes are dropped
+    and made again: the conversion of a table does not take them along.
     """
     if parts < 2 or parts & (parts - 1):
         raise ValueError(f"the number of partitions is a power of two, not {parts}")
     statements = [f"ALTER SESSION SET CURRENT_SCHEMA = {quoted(schema)};"] if schema else []
-    statements.append("DROP INDEX ix_deltas_search_text;")
+    statements += [f"DROP INDEX {name};" for name in ORACLE_TEXT_INDEXES]
     extra = _indexes_on_oracle()
     for table, _, column in placement():
         keys = {
@@ -81,7 +83,7 @@ def oracle_partitions(schema: str | None = None, *, parts: int = 16) -> list[str
             f"ALTER TABLE {table.name} MODIFY PARTITION BY HASH ({column}) PARTITIONS {parts:d} "
             f"UPDATE INDEXES ({', '.join(indexes)});"
         )
-    return [*statements, f"{ORACLE_TEXT_INDEX};"]
+    return [*statements, *(f"{made};" for made in ORACLE_TEXT_INDEXES.values())]
 
 
 def _place(unique: bool, columns: list[str], spread_by: str) -> str:

@@ -18,6 +18,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Executable,
+    Float,
     FromClause,
     Insert,
     Select,
@@ -35,9 +36,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import URL
 
-from memalchemy.dialects.base import Dialect, Failure, original, quoted
+from memalchemy.codec.items import FieldWords
+from memalchemy.dialects.base import Dialect, Failure, original, quoted, vector_index_name
 from memalchemy.errors import CapabilityMissing, TooLarge
-from memalchemy.schema import Base, DeltaRow
+from memalchemy.schema import Base, DeltaRow, StoreItemRow, Vector
 
 MAX_TEXT_BIND = 4000
 """Bytes: a longer text is bound as a LONG, which only an INSERT or UPDATE of a column takes."""
@@ -92,11 +94,15 @@ _BY_CODE = {
 }
 
 
+_METRICS = {"cosine": "COSINE", "dot": "DOT", "l2": "EUCLIDEAN"}
+
+
 class Oracle(Dialect):
     name: ClassVar[str] = "oracle"
     upserts: ClassVar[bool] = False
     autocommits: ClassVar[bool] = False
     transactional_ddl: ClassVar[bool] = False
+    indexes_fields: ClassVar[bool] = False
     searches_uncommitted: ClassVar[bool] = False  # Oracle Text is brought up to date ON COMMIT
     server_version: ClassVar[str] = "SELECT version_full FROM product_component_version"
     compares_tuples: ClassVar[bool] = False
@@ -192,6 +198,38 @@ class Oracle(Dialect):
             .cte("hits")
         )
 
+    def item_hits(self, below: bool) -> FromClause:
+        terms = (
+            text(
+                "SELECT listed.term FROM JSON_TABLE(:terms, '$[*]' "
+                "COLUMNS (term VARCHAR2(4000) PATH '$')) listed"
+            )
+            .columns(column("term"))
+            .subquery("terms")
+        )
+        items = StoreItemRow.__table__
+        found = func.contains(items.c.search_text, terms.c.term) > 0
+        return (
+            select(
+                terms.c.term.label("term"),
+                *(items.c[name] for name in ("namespace", "key", "updated_at", "expires_at")),
+            )
+            .select_from(terms.join(items, found))
+            .where(_within(items, below))
+            .cte("hits")
+        )
+
+    def items_within(self, below: bool) -> FromClause:
+        items = StoreItemRow.__table__
+        return select(items.c.namespace, items.c.key).where(_within(items, below)).cte("within")
+
+    def item_scope(
+        self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]
+    ) -> Mapping[str, Any]:
+        # Oracle Text indexes one column: words of fields would need a datastore of their own.
+        scope = {"scope_tenant": tenant, "scope_path": path}
+        return scope | ({"scope_end": path[:-1] + "0"} if below else {})
+
     def text_terms(self, terms: Sequence[Sequence[str]]) -> Any:
         # Braces quote a token for Oracle Text, and spaces make a phrase; tokens hold neither.
         # What does not fit in one bind is not looked for: its share of the score is lost.
@@ -204,6 +242,31 @@ class Oracle(Dialect):
                 break
             phrases.append(quoted)
         return json.dumps(phrases, ensure_ascii=False)
+
+    def vector_distance(
+        self, vector: ColumnElement[Any], name: str, metric: str
+    ) -> ColumnElement[float]:
+        # Oracle's DOT is the negative product.
+        distance: ColumnElement[float] = func.vector_distance(
+            vector, bindparam(name, type_=Vector()), literal_column(_METRICS[metric]), type_=Float
+        )
+        return distance
+
+    def query_vector(self, vector: Sequence[float]) -> Any:
+        return vector
+
+    def vector_index_commands(
+        self, metric: str, dimensions: int, schema: str | None, *, drop: bool = False
+    ) -> list[str]:
+        # On disk, in need of no memory set aside. All vectors of the table have to be of one size.
+        prefix = f"{quoted(schema)}." if schema else ""
+        name = f"{prefix}{vector_index_name(metric, dimensions)}"
+        if drop:
+            return [f"DROP INDEX {name};"]
+        return [
+            f"CREATE VECTOR INDEX {name} ON {prefix}embeddings (vector) ORGANIZATION NEIGHBOR "
+            f"PARTITIONS DISTANCE {_METRICS[metric]} WITH TARGET ACCURACY 95;"
+        ]
 
     def byte_length(self, value: ColumnElement[Any]) -> ColumnElement[int]:
         # Of a BLOB in bytes; of a CLOB in characters: it has no length in bytes.
@@ -302,3 +365,12 @@ def _equal(a: ColumnElement[Any], b: ColumnElement[Any]) -> ColumnElement[bool]:
 def _has_null(value: Any) -> bool:
     """Whether a patch of *value* would remove something; arrays are taken as they are."""
     return isinstance(value, dict) and any(v is None or _has_null(v) for v in value.values())
+
+
+def _within(items: Any, below: bool) -> ColumnElement[bool]:
+    tenant = items.c.tenant == bindparam("scope_tenant", type_=items.c.tenant.type)
+    path = bindparam("scope_path", type_=items.c.namespace.type)
+    if not below:
+        return and_(tenant, items.c.namespace == path)
+    end = bindparam("scope_end", type_=items.c.namespace.type)
+    return and_(tenant, items.c.namespace >= path, items.c.namespace < end)

@@ -13,11 +13,13 @@ import orjson
 from sqlalchemy import (
     CTE,
     JSON,
+    REAL,
     ClauseElement,
     ColumnClause,
     ColumnElement,
     Connection,
     Executable,
+    Float,
     FromClause,
     Insert,
     LargeBinary,
@@ -32,20 +34,31 @@ from sqlalchemy import (
     column,
     func,
     literal_column,
+    or_,
     select,
     table,
     text,
     type_coerce,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert  # noqa: TID251
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TSQUERY, array, insert  # noqa: TID251
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.types import UserDefinedType
 
 from memalchemy.codec import vectors
-from memalchemy.dialects.base import Dialect, Failure, original, quoted
-from memalchemy.schema import Base, CheckpointRow, DeltaRow, Json, PgVector
+from memalchemy.codec.items import OTHERS, FieldWords
+from memalchemy.dialects.base import Dialect, Failure, original, quoted, vector_index_name
+from memalchemy.keys import encode_id
+from memalchemy.schema import (
+    Base,
+    CheckpointRow,
+    DeltaRow,
+    Json,
+    PgVector,
+    StoreItemRow,
+)
 
 _BY_CLASS = {
     "08": Failure.DISCONNECTED,
@@ -74,7 +87,26 @@ _BY_STATE = {
 }
 
 
-_INDEXES = {"deltas_search": "ix_deltas_search_text", "checkpoints_meta": "ix_checkpoints_meta"}
+_INDEXES = {
+    "deltas_search": "ix_deltas_search_text",
+    "checkpoints_meta": "ix_checkpoints_meta",
+    "store_items_search": "ix_store_items_search",
+}
+
+
+_OPERATORS = {"cosine": "<=>", "dot": "<#>", "l2": "<->"}
+_OPERATOR_CLASSES = {
+    "cosine": "halfvec_cosine_ops",
+    "dot": "halfvec_ip_ops",
+    "l2": "halfvec_l2_ops",
+}
+_SETTINGS = {
+    "p_scan": "hnsw.iterative_scan",
+    "p_width": "hnsw.ef_search",
+    "p_sort": "enable_sort",
+    "p_sequential": "enable_seqscan",
+    "p_bitmap": "enable_bitmapscan",
+}
 
 
 class Reindex(Executable, ClauseElement):
@@ -205,6 +237,40 @@ class PostgreSQL(Dialect):
             .cte("hits")
         )
 
+    def item_hits(self, below: bool) -> FromClause:
+        terms = (
+            func.unnest(cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text)))
+            .table_valued("term", name="terms")
+            .render_derived()
+        )
+        items = StoreItemRow.__table__
+        query = _scope().op("&&")(func.to_tsquery(literal_column("'simple'"), terms.c.term))
+        return (
+            select(
+                terms.c.term.label("term"),
+                *(items.c[name] for name in ("namespace", "key", "updated_at", "expires_at")),
+            )
+            .select_from(terms.join(items, _item_vector(items).bool_op("@@")(query)))
+            .cte("hits")
+        )
+
+    def items_within(self, below: bool) -> FromClause:
+        items = StoreItemRow.__table__
+        within = _item_vector(items).bool_op("@@")(_scope())
+        # Materialized: below a limit that it does not know, a generic plan would scan the table.
+        return self.once(select(items.c.namespace, items.c.key).where(within), "within")
+
+    def item_scope(
+        self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]
+    ) -> Mapping[str, Any]:
+        # As revision 0003 spells it; in a tsquery a lexeme in quotes is data.
+        word = f"\x1f{encode_id(tenant)}\x1f{path}".replace("\\", "\\\\").replace("'", "''")
+        conditions = [f"'{word}'{':*' if below else ''}"]
+        conditions += (
+            f"({' | '.join((*one.words, f'({OTHERS} & !{one.mark})'))})" for one in fields
+        )
+        return {"scope": " & ".join(conditions)}
+
     def text_terms(self, terms: Sequence[Sequence[str]]) -> Any:
         # A quoted lexeme is data to to_tsquery; tokens hold neither quotes nor backslashes.
         return [" <-> ".join(f"'{token}'" for token in phrase) for phrase in terms]
@@ -220,6 +286,8 @@ class PostgreSQL(Dialect):
         )
 
     def text_unfindable(self, index: str) -> Executable | None:
+        if index == "store_items_search":
+            return _items_unfindable()
         owner = (DeltaRow if index == "deltas_search" else CheckpointRow).__table__
         row, found = owner.alias("row_here"), owner.alias("found")
         if index == "deltas_search":
@@ -371,15 +439,80 @@ class PostgreSQL(Dialect):
 
     def vector_in(self, name: str, native: bool) -> ColumnElement[Any]:
         if native:
-            return cast(bindparam(name, type_=Text), PgVector)
+            return _given(name)
         return bindparam(name, type_=LargeBinary)
 
     def vector_parameter(self, vector: bytes, native: bool) -> Any:
-        return str(vectors.from_bytes(vector).tolist()) if native else vector
+        return vectors.from_bytes(vector).tolist() if native else vector
 
     def vector_out(self, vector: ColumnElement[Any], native: bool) -> ColumnElement[Any]:
         # As text: a driver knows the native type only once it has been introduced to it.
         return cast(vector, Text) if native else type_coerce(vector, LargeBinary)
+
+    def vector_distance(
+        self, vector: ColumnElement[Any], name: str, metric: str
+    ) -> ColumnElement[float]:
+        return vector.op(_OPERATORS[metric], return_type=Float())(_once(_given(name)))
+
+    def vector_index_distance(
+        self, vector: ColumnElement[Any], name: str, metric: str, dimensions: int
+    ) -> ColumnElement[float] | None:
+        half = HalfVector(dimensions)
+        wanted = _once(cast(_given(name), half))
+        return cast(vector, half).op(_OPERATORS[metric], return_type=Float())(wanted)
+
+    def query_vector(self, vector: Sequence[float]) -> Any:
+        return [float(number) for number in vector]
+
+    def only_by_vector_index(self) -> Executable | None:
+        # Of the ways to the order that is asked for, only the index's is left, whatever the planner
+        # believes of the rows.
+        set_ = ", ".join(f"set_config('{name}', :{bind}, true)" for bind, name in _SETTINGS.items())
+        return text(f"SELECT {set_}").bindparams(*(bindparam(b, type_=Text) for b in _SETTINGS))
+
+    def vector_index_settings(self, width: int) -> dict[str, str]:
+        chosen = {"p_scan": "relaxed_order", "p_width": str(int(width))}
+        return dict.fromkeys(_SETTINGS, "off") | chosen
+
+    def current_vector_settings(self) -> Executable | None:
+        now = ", ".join(f"current_setting('{n}', true) AS {bind}" for bind, n in _SETTINGS.items())
+        return text(f"SELECT {now}").columns(*(column(bind) for bind in _SETTINGS))
+
+    def build_vector_index(self, metric: str, dimensions: int) -> Executable | None:
+        return BuildVectorIndex(metric, dimensions)
+
+    def drop_vector_index(self, metric: str, dimensions: int) -> Executable | None:
+        return DropVectorIndex(metric, dimensions)
+
+    def vector_indexes(self) -> Executable | None:
+        return _catalog(
+            "SELECT indexes.relname AS name, CASE WHEN pg_index.indisvalid AND pg_index.indisready "
+            "AND pg_index.indislive THEN 1 ELSE 0 END AS valid, CASE WHEN EXISTS (SELECT 1 "
+            "FROM pg_stat_progress_create_index AS running "
+            "WHERE running.index_relid = indexes.oid) THEN 1 ELSE 0 END AS building, "
+            "pg_relation_size(indexes.oid) AS bytes FROM made "
+            "JOIN pg_index ON pg_index.indrelid = made.oid "
+            "JOIN pg_class AS indexes ON indexes.oid = pg_index.indexrelid "
+            "JOIN pg_am ON pg_am.oid = indexes.relam "
+            "WHERE made.relname = 'embeddings' AND pg_am.amname = 'hnsw' ORDER BY indexes.relname"
+        )
+
+    def vector_index_progress(self) -> Executable | None:
+        return _catalog(
+            "SELECT running.blocks_done AS done, running.blocks_total AS total "
+            "FROM made JOIN pg_stat_progress_create_index AS running ON running.relid = made.oid "
+            "WHERE made.relname = 'embeddings'"
+        )
+
+    def vector_index_commands(
+        self, metric: str, dimensions: int, schema: str | None, *, drop: bool = False
+    ) -> list[str]:
+        name, table = vector_index_name(metric, dimensions), "embeddings"
+        if drop:
+            name = f"{quoted(schema)}.{name}" if schema else name
+            return [f"DROP INDEX CONCURRENTLY {name};"]
+        table = f"{quoted(schema)}.{table}" if schema else table
+        return [f"{_vector_index(name, table, metric, dimensions)};"]
 
     def backup_command(self, url: URL, file: str, schema: str | None, tables: Sequence[str]) -> str:
         query = {name: str(value) for name, value in url.query.items()}
@@ -399,9 +532,119 @@ class PostgreSQL(Dialect):
         return usage + super().grants(role, schema, tables)
 
 
+def _given(name: str) -> ColumnElement[Any]:
+    """A vector that is bound as an array of numbers: no driver has to know the native type, and
+    what a driver sends in binary is read much faster than a text.
+    """
+    return cast(bindparam(name, type_=ARRAY(REAL)), PgVector)
+
+
+def _once(value: ColumnElement[Any]) -> ColumnElement[Any]:
+    """*value* as a query of its own: a generic plan would compute it again for each row."""
+    return select(value).scalar_subquery()
+
+
+class HalfVector(UserDefinedType[Any]):
+    """pgvector's type of half the precision: what the vector indexes hold."""
+
+    cache_ok = True
+
+    def __init__(self, dimensions: int) -> None:
+        self.dimensions = int(dimensions)
+
+    def get_col_spec(self, **kw: Any) -> str:
+        return f"HALFVEC({self.dimensions})"
+
+
+class BuildVectorIndex(Executable, ClauseElement):
+    """CREATE INDEX CONCURRENTLY, in the schema that the connection's tables are in."""
+
+    inherit_cache = False
+
+    def __init__(self, metric: str, dimensions: int) -> None:
+        self.metric, self.dimensions = metric, dimensions
+        self.table = Base.metadata.tables["embeddings"]
+
+
+@compiles(BuildVectorIndex, "postgresql")
+def _build_vector_index(element: BuildVectorIndex, compiler: Any, **kw: Any) -> str:
+    name = vector_index_name(element.metric, element.dimensions)
+    table = compiler.preparer.format_table(element.table)
+    return _vector_index(name, table, element.metric, element.dimensions)
+
+
+def _vector_index(name: str, table: str, metric: str, dimensions: int) -> str:
+    return (
+        f"CREATE INDEX CONCURRENTLY {name} ON {table} USING hnsw "
+        f"((vector::halfvec({int(dimensions)})) {_OPERATOR_CLASSES[metric]}) "
+        f"WHERE dimensions = {int(dimensions)}"
+    )
+
+
+class DropVectorIndex(Executable, ClauseElement):
+    """DROP INDEX CONCURRENTLY, in the schema that the connection's tables are in."""
+
+    inherit_cache = False
+
+    def __init__(self, metric: str, dimensions: int) -> None:
+        self.index = Table(vector_index_name(metric, dimensions), MetaData())
+
+
+@compiles(DropVectorIndex, "postgresql")
+def _drop_vector_index(element: DropVectorIndex, compiler: Any, **kw: Any) -> str:
+    return f"DROP INDEX CONCURRENTLY {compiler.preparer.format_table(element.index)}"
+
+
 def _vector(deltas: Any) -> ColumnElement[Any]:
     """The expression that the text index is on."""
     return func.to_tsvector(literal_column("'simple'"), deltas.c.search_text)
+
+
+def _item_vector(items: Any) -> ColumnElement[Any]:
+    """The expression that revision 0003's index is on."""
+    simple: ColumnElement[str] = literal_column("'simple'")
+    nothing: ColumnElement[str] = literal_column("''")
+    mark: ColumnElement[str] = literal_column("chr(31)")
+    scope = mark.op("||")(items.c.tenant).op("||")(mark).op("||")(items.c.namespace)
+    words = func.to_tsvector(simple, func.coalesce(items.c.search_text, nothing))
+    fields = func.to_tsvector(simple, func.coalesce(items.c.field_terms, nothing))
+    return words.op("||")(fields).op("||")(func.array_to_tsvector(array([scope])))
+
+
+def _items_unfindable() -> Executable:
+    """`Dialect.text_unfindable` of the index of items."""
+    items = StoreItemRow.__table__
+    row, found = items.alias("row_here"), items.alias("found")
+    some: ColumnElement[str] = literal_column("'^(?:\\S+ ){0,7}\\S+'")
+    space: ColumnElement[str] = literal_column("' '")
+    words = func.concat_ws(
+        space, func.substring(row.c.search_text, some), func.substring(row.c.field_terms, some)
+    )
+    # In a tsquery a lexeme in quotes is data.
+    quote, backslash = (literal_column(f"'{c}'", Text) for c in ("''", "\\"))
+    mark: ColumnElement[str] = literal_column("chr(31)")
+    scope: ColumnElement[Any] = mark.op("||")(row.c.tenant).op("||")(mark).op("||")(row.c.namespace)
+    for odd in (backslash, quote):
+        scope = func.replace(scope, odd, odd.op("||")(odd))
+    lexeme = cast(quote.op("||")(scope).op("||")(quote), TSQUERY)
+    query = lexeme.op("&&")(func.plainto_tsquery(literal_column("'simple'"), words))
+    there = or_(row.c.search_text.is_not(None), row.c.field_terms.is_not(None))
+    same = [found.c[c].is_not_distinct_from(row.c[c]) for c in ("tenant", "namespace", "key")]
+    hit: Select[Any] = select(literal_column("1")).where(
+        _item_vector(found).bool_op("@@")(query), *same
+    )
+    low, high = (bindparam(name, type_=row.c.key.type) for name in ("p_low", "p_high"))
+    return (
+        select(row.c.key)
+        .where(*(row.c[c] == bindparam(f"k_{c}") for c in ("tenant", "namespace")))
+        .where(row.c.key.between(low, high), there, _item_vector(row).bool_op("@@")(query))
+        .where(~hit.exists())
+        .order_by(row.c.key)
+    )
+
+
+def _scope() -> ColumnElement[Any]:
+    return cast(bindparam("scope", type_=Text), TSQUERY)
 
 
 class Vacuum(Executable, ClauseElement):

@@ -9,11 +9,13 @@ from typing import Any, ClassVar
 
 import orjson
 from sqlalchemy import (
+    ColumnClause,
     ColumnElement,
     Connection,
     Executable,
     FromClause,
     Insert,
+    Integer,
     LargeBinary,
     Select,
     String,
@@ -34,10 +36,15 @@ from sqlalchemy import (
 from sqlalchemy.dialects.sqlite import insert  # noqa: TID251
 from sqlalchemy.exc import DBAPIError
 
-from memalchemy.dialects.base import Dialect, Failure, original
-from memalchemy.schema import TENANT, THREAD, Base
+from memalchemy.codec.items import OTHERS, FieldWords
+from memalchemy.dialects.base import TEXT_INDEXES, Dialect, Failure, original
+from memalchemy.keys import encode_id
+from memalchemy.schema import NAME, NAMESPACE, TENANT, THREAD, Base, UtcDateTime
 
 BUSY_TIMEOUT_SECONDS = 30
+ITEM_PATH: ColumnClause[str] = column("namespace", NAMESPACE)
+ITEM_NAME: ColumnClause[str] = column("key", NAME)
+ITEM_TIMES = [column("updated_at", UtcDateTime()), column("expires_at", UtcDateTime())]
 
 META_TERMS = """(SELECT group_concat(lower(hex(key || char(31) || CASE
 WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
@@ -45,10 +52,12 @@ WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
 ELSE type END)), ' ') FROM json_each(checkpoints.meta))"""
 """What the first revision's triggers put into the index of metadata for a row."""
 
+ITEM_SCOPE = "'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace))"
+ITEM_THERE = "(store_items.search_text IS NOT NULL OR store_items.field_terms IS NOT NULL)"
+"""As revision 0003's triggers have it."""
+
 PAGES_AT_ONCE = 500
 """How many pages one step of giving space back may move or merge: some tens of milliseconds."""
-
-TEXT_INDEXES = ("deltas_search", "checkpoints_meta")
 
 _MAINTENANCE = {
     "pages": "SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum "
@@ -73,7 +82,9 @@ _MAINTENANCE = {
 class SQLite(Dialect):
     name: ClassVar[str] = "sqlite"
     single_writer: ClassVar[bool] = True
+    counts_vector_changes: ClassVar[bool] = True
     server_version: ClassVar[str] = "SELECT sqlite_version()"
+    compares_vectors: ClassVar[bool] = False
     byte_literal: ClassVar[str] = "X'2D'"
 
     def upsert(
@@ -107,7 +118,7 @@ class SQLite(Dialect):
         # One writer: while it has the database, nobody else has locked anything. There is no
         # FOR UPDATE, and a deferred transaction that reads before it writes cannot be upgraded once
         # somebody else has written. A write that changes nothing locks first.
-        same = table.c.next_seq
+        same = table.c.version
         return update(table).where(where).values({same: same}).returning(*columns)
 
     def listed(self, parameter: str, columns: Sequence[str]) -> FromClause:
@@ -115,7 +126,9 @@ class SQLite(Dialect):
             f"json_extract(each.value, '$[{at}]') AS {name}" for at, name in enumerate(columns)
         )
         rows = text(f"SELECT {fields} FROM json_each(:{parameter}) AS each")  # noqa: S608
-        return rows.columns(*(column(name) for name in columns)).subquery("listed")
+        # Made once and first: the planner believes that any table is shorter than a list.
+        names = rows.columns(*(column(name) for name in columns)).subquery("each_listed")
+        return self.once(select(names), "listed").prefix_with("MATERIALIZED")
 
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         each = func.json_each(owner.c.meta).table_valued(
@@ -187,6 +200,44 @@ class SQLite(Dialect):
             .cte("hits")
         )
 
+    def item_hits(self, below: bool) -> FromClause:
+        return (
+            text(
+                "SELECT terms.value AS term, store_items.namespace AS namespace, "
+                "store_items.key AS key, store_items.updated_at AS updated_at, "
+                "store_items.expires_at AS expires_at "
+                "FROM json_each(:terms) AS terms CROSS JOIN store_items_search "
+                "ON store_items_search MATCH :scope || ' AND search_text : ' || terms.value "
+                "CROSS JOIN store_items ON store_items.rowid = store_items_search.rowid"
+            )
+            .columns(column("term"), ITEM_PATH, ITEM_NAME, *ITEM_TIMES)
+            .cte("hits")
+        )
+
+    def items_within(self, below: bool) -> FromClause:
+        return (
+            text(
+                "SELECT store_items.namespace AS namespace, store_items.key AS key "
+                "FROM store_items_search "
+                "CROSS JOIN store_items ON store_items.rowid = store_items_search.rowid "
+                "WHERE store_items_search MATCH :scope"
+            )
+            .columns(ITEM_PATH, ITEM_NAME)
+            .cte("within")
+        )
+
+    def item_scope(
+        self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]
+    ) -> Mapping[str, Any]:
+        # As revision 0003 spells it. What lies below begins alike: hex keeps that.
+        word = f"{encode_id(tenant)}\x1f{path}".encode().hex()
+        conditions = [f'scope : "x{word}"{" *" if below else ""}']
+        conditions += (
+            f"field_terms : ({' OR '.join((*_quoted(one.words), _not(OTHERS, one.mark)))})"
+            for one in fields
+        )
+        return {"scope": " AND ".join(conditions)}
+
     def text_terms(self, terms: Sequence[Sequence[str]]) -> Any:
         # A quoted string is a phrase to FTS5; tokens hold no quotes.
         return json.dumps([f'"{" ".join(phrase)}"' for phrase in terms], ensure_ascii=False)
@@ -205,11 +256,12 @@ class SQLite(Dialect):
                 "SELECT integrity_check AS fault FROM pragma_integrity_check(100) "
                 "WHERE integrity_check <> 'ok'"
             )
-        # Rows of a log without its head are named one by one by the library itself.
+        # Rows of a log without its head, and vectors without their item, are named one by one by
+        # the library itself.
         return text(
             "SELECT count(*) || ' rows of ' || \"table\" || ' refer to rows of ' || \"parent\" "
             "|| ' that are not there' AS fault FROM pragma_foreign_key_check "
-            'WHERE "parent" <> \'threads\' GROUP BY "table", "parent"'
+            'WHERE "parent" NOT IN (\'threads\', \'store_items\') GROUP BY "table", "parent"'
         )
 
     def prove_text_index(self, index: str) -> Executable | None:
@@ -217,17 +269,14 @@ class SQLite(Dialect):
         return text(f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)")  # noqa: S608
 
     def text_unfindable(self, index: str) -> Executable | None:
+        if index == "store_items_search":
+            return _items_unfindable()
         of_log = " AND ".join(
             f"{name} = :k_{name}" for name in ("tenant", "thread_id", "namespace")
         )
         if index == "deltas_search":
-            # The first words as one phrase: rtrim() by all characters but the space cuts the last.
-            start = "substr(deltas.search_text, 1, 200)"
-            words = (
-                f"CASE WHEN length(deltas.search_text) <= 200 THEN deltas.search_text "
-                f"ELSE rtrim({start}, replace({start}, ' ', '')) END"
-            )
-            owner, present, query = "deltas", "search_text IS NOT NULL", f"'\"' || {words} || '\"'"
+            owner, present = "deltas", "search_text IS NOT NULL"
+            query = _phrase("deltas.search_text")
         else:
             owner, present = "checkpoints", "meta <> '{}' AND json_valid(meta)"
             query = META_TERMS
@@ -245,6 +294,9 @@ class SQLite(Dialect):
             "SELECT rowid, search_text FROM deltas WHERE search_text IS NOT NULL",
             "checkpoints_meta": "INSERT INTO checkpoints_meta(rowid, terms) "  # noqa: S608
             f"SELECT rowid, {META_TERMS} FROM checkpoints WHERE meta <> '{{}}'",
+            "store_items_search": "INSERT INTO store_items_search"  # noqa: S608
+            f"(rowid, scope, search_text, field_terms) SELECT rowid, {ITEM_SCOPE}, search_text, "
+            f"field_terms FROM store_items WHERE {ITEM_THERE}",
         }[index]
         return (text(f"INSERT INTO {index}({index}) VALUES ('delete-all')"), text(fill))  # noqa: S608
 
@@ -269,6 +321,10 @@ class SQLite(Dialect):
 
     def maintenance(self, what: str) -> Executable | None:
         return text(_MAINTENANCE[what]) if what in _MAINTENANCE else None
+
+    def row_position(self, table: Table) -> ColumnElement[int] | None:
+        # Kept by VACUUM too, where a table has an index; and rows lie in this order.
+        return literal_column(f"{table.name}.rowid", Integer)
 
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         cause = original(error)
@@ -310,6 +366,47 @@ class SQLite(Dialect):
         return []
 
 
+def _phrase(column: str) -> str:
+    """The first words of a text as one phrase for FTS5."""
+    # rtrim() by all characters but the space cuts the last word off, of which there may be a part.
+    start = f"substr({column}, 1, 200)"
+    cut = f"rtrim({start}, replace({start}, ' ', ''))"
+    return f"'\"' || CASE WHEN length({column}) <= 200 THEN {column} ELSE {cut} END || '\"'"
+
+
+def _items_unfindable() -> Executable:
+    """`Dialect.text_unfindable` of the index of items."""
+    wanted = f"'scope : \"' || {ITEM_SCOPE} || '\"'"
+    for name in ("search_text", "field_terms"):
+        column_ = f"store_items.{name}"
+        wanted += f" || CASE WHEN {column_} IS NULL THEN '' ELSE ' AND {name} : ' || "
+        wanted += f"{_phrase(column_)} END"
+    return (
+        text(
+            "SELECT store_items.key AS key FROM store_items "  # noqa: S608
+            "WHERE tenant = :k_tenant AND namespace = :k_namespace "
+            f"AND key BETWEEN :p_low AND :p_high AND {ITEM_THERE} "
+            "AND NOT EXISTS (SELECT 1 FROM store_items_search "
+            "WHERE store_items_search.rowid = store_items.rowid "
+            f"AND store_items_search MATCH {wanted}) ORDER BY key"
+        )
+        .bindparams(
+            bindparam("k_tenant", type_=TENANT),
+            bindparam("p_low", type_=NAME),
+            bindparam("p_high", type_=NAME),
+        )
+        .columns(ITEM_NAME)
+    )
+
+
+def _not(word: str, other: str) -> str:
+    return f'("{word}" NOT "{other}")'
+
+
+def _quoted(words: Iterable[str]) -> Iterable[str]:
+    return (f'"{word}"' for word in words)
+
+
 def _guesses() -> list[str]:
     """Sizes from the lengths of values, for a SQLite that was built without dbstat."""
     found = []
@@ -321,7 +418,7 @@ def _guesses() -> list[str]:
             if index.columns and getattr(index, "_ddl_if", None) is None:
                 keys = " + ".join(f"coalesce(length({c.name}), 0)" for c in index.columns)
                 found.append(_guess(str(index.name), name, "index", keys))
-    for index_name, owner in zip(TEXT_INDEXES, ("deltas", "checkpoints"), strict=True):
+    for index_name, owner in TEXT_INDEXES.items():
         data = f"{index_name}_data"
         found.append(
             f"SELECT '{data}', '{owner}', 'index', coalesce(sum(length(block)), 0) FROM {data}"  # noqa: S608

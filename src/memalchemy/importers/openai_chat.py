@@ -17,10 +17,10 @@ from functools import partial
 from typing import Any, Literal
 
 from memalchemy.checkpoints import Checkpointer
-from memalchemy.checkpoints.metadata import check_metadata
 from memalchemy.codec.values import encode_state
 from memalchemy.errors import Conflict, NotSerialisable, ThreadDeleted, TooLarge
 from memalchemy.keys import check_thread_id
+from memalchemy.metadata import check_metadata
 
 OnConflict = Literal["error", "skip", "replace"]
 Status = Literal["imported", "resumed", "unchanged", "replaced", "skipped", "conflict", "bad"]

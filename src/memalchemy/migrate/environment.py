@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from alembic.runtime.migration import MigrationContext
 
 # SQLite's text indexes bring tables of their own, and Oracle's too (DR$…).
-_INDEX_TABLES = ("deltas_search", "checkpoints_meta")
+_INDEX_TABLES = ("deltas_search", "checkpoints_meta", "store_items_search")
 
 # Indexes of one database, or that only its revision can spell. Autogenerate knows neither kind; the
 # drift test looks after them.
@@ -37,6 +37,7 @@ _OF_ONE_DATABASE = (
     "ix_checkpoints_meta",
     "ix_deltas_search_text",
     "ix_embeddings_tenant_namespace_change",
+    "ix_store_items_search",
     "uq_deltas_entry_key_oracle",
 )
 

@@ -6,16 +6,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Executable, and_, bindparam, case, distinct, func, select
+from sqlalchemy import Executable, and_, bindparam, case, distinct, func, not_, or_, select
 
 from memalchemy.database import Database
-from memalchemy.dialects import Dialect
+from memalchemy.dialects import TEXT_INDEXES, Dialect
 from memalchemy.keys import decode_namespace
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, live, same_log, words
+from memalchemy.search.scope import EMBEDDINGS, HOUSE, ITEMS, live_item
 from memalchemy.statements import Answer, Program, statement
 
-_TEXT_INDEXES = ("deltas_search", "checkpoints_meta", "ix_deltas_search_text")
+_TEXT_INDEXES = (*TEXT_INDEXES, "ix_deltas_search_text", "ix_store_items_search")
 """Their names, or how the names of their parts begin."""
+
+FLOAT = 4
+"""Bytes of a number of a vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +37,17 @@ class Piece:
 @dataclass(frozen=True, slots=True)
 class Kind:
     """What a tenant's rows of one kind hold: *name* is ``snapshot``, ``delta``, ``entry``,
-    ``write``, or ``search text``, which is kept beside any of them.
+    ``write``, or ``search text``, which is kept beside any of them; ``item``, ``item text`` (the
+    words that a store's items are found by) or ``vector``.
     """
 
     name: str
     rows: int
     bytes: int
+
+
+OF_ITEMS = ("item", "item text", "vector")
+"""The kinds that are no part of a log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +65,17 @@ class Space:
     """What a tenant has stored, and what the database it is in takes.
 
     ``raw_bytes`` is what its live states would take stored whole, ``stored_bytes`` what is stored
-    of them. ``kinds`` and ``largest`` (logs, largest first) are of the tenant's rows, ``pieces``
-    (largest first) of the whole database; they are ``estimated`` from the lengths of values where
-    the database does not count its pages, and empty where it tells nobody. ``free_bytes`` are pages
-    without anything in them, ``file_bytes`` the file; ``None`` on a server.
+    of them; ``items`` are those of its stores that have not expired. ``kinds`` and ``largest``
+    (logs, largest first) are of the tenant's rows, ``pieces`` (largest first) of the whole
+    database; they are ``estimated`` from the lengths of values where the database does not count
+    its pages, and empty where it tells nobody. ``free_bytes`` are pages without anything in them,
+    ``file_bytes`` the file; ``None`` on a server.
     """
 
     threads: int
     checkpoints: int
     full_checkpoints: int
+    items: int
     raw_bytes: int
     stored_bytes: int
     kinds: tuple[Kind, ...]
@@ -77,13 +88,14 @@ class Space:
 
     @property
     def content_bytes(self) -> int:
-        """Payloads and search text of the tenant."""
+        """Payloads, values, vectors and search text of the tenant."""
         return sum(kind.bytes for kind in self.kinds)
 
     @property
     def rest_bytes(self) -> int:
         """What the logs hold that are not among the largest."""
-        return self.content_bytes - sum(share.bytes for share in self.largest)
+        logs = sum(kind.bytes for kind in self.kinds if kind.name not in OF_ITEMS)
+        return logs - sum(share.bytes for share in self.largest)
 
 
 @statement()
@@ -154,6 +166,35 @@ def measure_logs(d: Dialect) -> Executable:
 
 
 @statement()
+def measure_items(d: Dialect) -> Executable:
+    """What a tenant's items hold; those of memalchemy's own do not count."""
+    own = and_(ITEMS.c.namespace >= _path("p_house"), ITEMS.c.namespace < _path("p_house_end"))
+    words_ = func.coalesce(func.sum(d.byte_length(ITEMS.c.search_text)), 0)
+    fields = func.coalesce(func.sum(d.byte_length(ITEMS.c.field_terms)), 0)
+    found = or_(ITEMS.c.search_text.is_not(None), ITEMS.c.field_terms.is_not(None))
+    return select(
+        func.count().label("entries"),
+        func.coalesce(func.sum(case((live_item(), 1), else_=0)), 0).label("live"),
+        func.coalesce(func.sum(d.byte_length(ITEMS.c.value)), 0).label("value_bytes"),
+        func.coalesce(func.sum(case((found, 1), else_=0)), 0).label("texts"),
+        (words_ + fields).label("text_bytes"),
+    ).where(ITEMS.c.tenant == bindparam("k_tenant"), not_(own))
+
+
+def _path(name: str) -> Any:
+    return bindparam(name, type_=ITEMS.c.namespace.type)
+
+
+@statement()
+def measure_vectors(d: Dialect) -> Executable:
+    """How many vectors a tenant has, and how many numbers are in them."""
+    numbers = func.coalesce(func.sum(EMBEDDINGS.c.dimensions), 0).label("numbers")
+    return select(func.count().label("entries"), numbers).where(
+        EMBEDDINGS.c.tenant == bindparam("k_tenant")
+    )
+
+
+@statement()
 def counts_pages(d: Dialect) -> Executable | None:
     """A number that is zero where the database does not count the pages of its tables."""
     return d.counts_pages()
@@ -174,27 +215,40 @@ def file_pages(d: Dialect) -> Executable | None:
 async def measure(db: Database, *, largest: int = 10) -> Space:
     """Where the bytes of *db*'s tenant, and of its whole database, are.
 
-    Reads every row's length but no payload, in at most seven queries, whatever the number of
+    Reads every row's length but no payload, in at most nine queries, whatever the number of
     threads; *largest* is how many logs are named.
     """
     if not 1 <= largest <= 1000:
         raise ValueError(f"largest is 1 to 1000, not {largest}")
     binds = {"k_tenant": db.tenant, "p_now": datetime.now(UTC), "p_limit": largest}
+    house = {"p_house": HOUSE + "a", "p_house_end": HOUSE + "{"}
     d = db.dialect
     threads = await _ask(db, count_threads(d), binds)
     (names,) = await _ask(db, measure_names(d), binds)
     kinds = await _ask(db, measure_kinds(d), binds)
     logs = await _ask(db, measure_logs(d), binds)
+    (items,) = await _ask(db, measure_items(d), binds | house)
+    (vectors,) = await _ask(db, measure_vectors(d), binds)
     pieces, estimated = await _pieces(db)
     pages = await _ask(db, file_pages(d), {}) if d.maintenance("pages") is not None else None
     shown = [Kind(row.kind, row.entries, int(row.payload_bytes)) for row in kinds]
     texts = sum(row.texts for row in kinds)
     if texts:
         shown.append(Kind("search text", texts, sum(int(row.text_bytes) for row in kinds)))
+    shown += [
+        Kind(name, int(rows), int(held))
+        for name, rows, held in (
+            ("item", items.entries, items.value_bytes),
+            ("item text", items.texts, items.text_bytes),
+            ("vector", vectors.entries, FLOAT * int(vectors.numbers)),
+        )
+        if rows
+    ]
     return Space(
         threads=threads[0][0],
         checkpoints=names.checkpoints,
         full_checkpoints=int(names.whole),
+        items=int(items.live),
         raw_bytes=int(names.raw_bytes),
         stored_bytes=int(names.stored_bytes),
         kinds=tuple(shown),
@@ -221,7 +275,7 @@ async def _pieces(db: Database) -> tuple[tuple[Piece, ...], bool]:
 def _piece(row: Any) -> Piece:
     kind = "text index" if row.name.startswith(_TEXT_INDEXES) else row.kind
     owner = row.owner
-    for name, table in (("deltas_search", "deltas"), ("checkpoints_meta", "checkpoints")):
+    for name, table in TEXT_INDEXES.items():
         owner = table if row.name.startswith(name) else owner
     return Piece(row.name, owner, kind, int(row.bytes))
 

@@ -16,7 +16,7 @@ from sqlalchemy import Executable, Table
 
 from memalchemy.contracts import Progress
 from memalchemy.database import Database
-from memalchemy.dialects import Dialect
+from memalchemy.dialects import TEXT_INDEXES, Dialect
 from memalchemy.errors import CapabilityMissing
 from memalchemy.events import Event, operation
 from memalchemy.schema import Base
@@ -24,7 +24,6 @@ from memalchemy.space.measuring import file_pages, sizes
 from memalchemy.statements import Answer, Program, statement
 
 TABLES: dict[str, Table] = dict(Base.metadata.tables)
-TEXT_INDEXES = ("deltas_search", "checkpoints_meta")
 INCREMENTAL = 2
 """What SQLite calls a file that can shrink by steps."""
 TRIES = 10

@@ -8,18 +8,25 @@ Each class is derived from the asynchronous one, and the stub beside this file f
 adding a line here, `MEMALCHEMY_REGENERATE=1 pytest tests/test_sync_stub.py`.
 """
 
-from memalchemy import checkpoints, database
+from memalchemy import checkpoints, database, store
+from memalchemy.store import context
 from memalchemy.sync.face import LazyIterator, Root, face
 from memalchemy.sync.host import HostConnection, Savepoint, Transaction
 
 Database = face(database.Database, Root)
 Checkpointer = face(checkpoints.Checkpointer)
+Store = face(store.Store)
+NamespacedStore = face(context.NamespacedStore)
+StoreContext = face(context.StoreContext)
 
 __all__ = [
     "Checkpointer",
     "Database",
     "HostConnection",
     "LazyIterator",
+    "NamespacedStore",
     "Savepoint",
+    "Store",
+    "StoreContext",
     "Transaction",
 ]

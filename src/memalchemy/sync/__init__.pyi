@@ -15,14 +15,22 @@ from memalchemy.contracts import (
     CheckpointInfo,
     Diff,
     Retention,
+    SearchHits,
     Seconds,
+    SemanticSearchResult,
+    StoreCapabilities,
+    StoreItem,
     Unset,
 )
 from memalchemy.database import T, U
 from memalchemy.database.running import Then
 from memalchemy.dialects import Dialect
 from memalchemy.events import Event
+from memalchemy.search.vectors import Metric
 from memalchemy.statements import Program
+from memalchemy.store.batches import Batch
+from memalchemy.store.embedding import Embedder, Index
+from memalchemy.store.shelf import Lifetimes, Namespace
 from memalchemy.sync.face import LazyIterator as LazyIterator
 from memalchemy.sync.host import HostConnection as HostConnection
 from memalchemy.sync.host import Savepoint as Savepoint
@@ -33,7 +41,10 @@ __all__ = [
     "Database",
     "HostConnection",
     "LazyIterator",
+    "NamespacedStore",
     "Savepoint",
+    "Store",
+    "StoreContext",
     "Transaction",
 ]
 
@@ -183,11 +194,13 @@ class Database:
         connection: HostConnection | None = None,
         event: Event | None = None,
         stale: bool = False,
+        together: bool = False,
     ) -> T:
         """Run a reading *program*; repeated if the connection is lost.
 
         *stale* says that the answer may be a moment old, so that a replica may give it: no write
-        may rest on it.
+        may rest on it. *together* says that a server's settings for a transaction are changed, so
+        that its statements have to be in one.
         """
 
     @property
@@ -353,7 +366,7 @@ class Checkpointer:
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> LazyIterator[dict[str, Any]]:
-        """Everything that `forget` would erase, as JSON objects, one for each checkpoint.
+        """Every checkpoint that `forget` would erase, as a JSON object.
 
         Thread by thread, oldest checkpoint first. Values that JSON lacks are tagged objects such as
         ``{"~b": base64}``.
@@ -367,12 +380,14 @@ class Checkpointer:
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Erase everything of a tenant, of a thread, or of every thread that carries *metadata*.
+        """Erase everything of a tenant, of a thread, or of every thread and item with *metadata*.
 
         Exactly one of the three. All logs and namespaces, expired ones too, leaving no tombstone,
-        and no word of them in a text index. Returns how many checkpoints (and, of a tenant, store
-        items) went. `export` with the same argument writes out the same checkpoints. What the
-        database itself keeps (free pages, write-ahead logs, backups) is beyond it.
+        and no word of them in a text index. A thread has *metadata* if one of its checkpoints has
+        each of it, an item of a store if its own metadata has all; its vectors go too. Returns how
+        many checkpoints and items went. `export` with the same argument writes out the same
+        checkpoints. What the database itself keeps (free pages, write-ahead logs, backups) is
+        beyond it.
         """
 
     def fork(
@@ -588,3 +603,476 @@ class Checkpointer:
         many checkpoints went. A thread goes as a whole; otherwise batches, busy threads, *dry_run*
         and *progress* are as in `prune`. `memalchemy.space.reclaim` gives the space back.
         """
+
+class NamespacedStore:
+    """A store that knows its namespace; options pass through. ``store`` has what is not here."""
+
+    def __init__(self, store: Store, namespace: Namespace) -> None: ...
+    def clear(self, **more: Any) -> int:
+        """`Store.clear_namespace`."""
+
+    def count(self, **more: Any) -> int:
+        """`Store.count`."""
+
+    def delete(self, key: str, **more: Any) -> bool:
+        """`Store.delete`."""
+
+    def exists(self, key: str, **more: Any) -> bool:
+        """`Store.exists`."""
+
+    def get(self, key: str, **more: Any) -> Any | None:
+        """`Store.get`."""
+
+    def get_embedding(self, key: str, **more: Any) -> list[float] | None:
+        """`Store.get_embedding`."""
+
+    def get_item(self, key: str, **more: Any) -> StoreItem | None:
+        """`Store.get_item`."""
+
+    def list_items(self, **more: Any) -> list[StoreItem]:
+        """`Store.list_items`."""
+
+    def list_keys(self, limit: int = 100, **more: Any) -> list[str]:
+        """`Store.list_keys`."""
+
+    def put(
+        self,
+        key: str,
+        value: Any,
+        metadata: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> int:
+        """`Store.put`."""
+
+    def scoped(self, *suffix: str) -> NamespacedStore:
+        """The same below: with *suffix* added to the namespace."""
+
+    def search(self, query: str | None = None, limit: int = 10, **more: Any) -> SearchHits:
+        """`Store.search`."""
+
+    def search_by_embedding(
+        self,
+        query_embedding: Any,
+        limit: int = 10,
+        **more: Any,
+    ) -> list[SemanticSearchResult]:
+        """`Store.search_by_embedding`."""
+
+class Store:
+    """Keeps values under a namespace and a key, and finds them by key, field, words and meaning.
+
+    A namespace is a tuple of strings; any strings, and any key, are told apart. What is put is
+    whole or absent. An item that has expired is not there any more, on any path.
+
+    Args:
+        db: where to keep them.
+        embedder: a function of a list of texts that gives a vector for each. It may be a coroutine,
+            and should be if it waits for anything: a plain one runs on the event loop.
+        model: the name under which its vectors are kept: those of several lie side by side.
+        index: what of a value is embedded where `put` does not say: all its texts, unless this
+            names fields, or is false.
+        metric: how vectors compare: ``cosine``, ``dot`` or ``l2``.
+        index_text: make the words of values and metadata findable with `search`.
+        index_metadata: the only fields of value and metadata that a filter shall find by an index:
+            top-level keys, or JSON pointers. Without it each scalar field is, up to 64 of an item;
+            with it writes are cheaper, and items with more fields are found by these as well.
+        ttl: how long an item lives after a write, in seconds or as a timedelta; or a mapping of
+            namespaces to that, which hold for all below them.
+        refresh_ttl: reading an item lets it live for its ttl from then on.
+
+    Every method takes ``connection=``, a `Connection` or `Session` of the host: the work
+    is then part of the host's transaction, sees its own writes, and is gone after a rollback.
+
+    Raises, from any method:
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+    """
+
+    capabilities: StoreCapabilities
+    db: Database
+    def __init__(
+        self,
+        db: Database,
+        *,
+        embedder: Embedder | None = None,
+        model: str = "default",
+        index: Index = None,
+        metric: Metric = "cosine",
+        index_text: bool = True,
+        index_metadata: Iterable[str] = (),
+        ttl: Lifetimes = None,
+        refresh_ttl: bool = False,
+    ) -> None: ...
+    def clear_namespace(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Remove all items of the namespace, with *prefix* also those below it; how many."""
+
+    def close(self) -> None:
+        """Nothing to do: connections are the database's. Part of the contract."""
+
+    def count(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """How many items the namespace holds, with *prefix* also those below it."""
+
+    def delete(
+        self,
+        namespace: Namespace,
+        key: str,
+        *,
+        expected_version: int | Unset = ...,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Remove an item with its vectors; whether it was there.
+
+        Raises:
+            Conflict: it is not at *expected_version*; ``current`` is what is there, or ``None``.
+        """
+
+    def exists(
+        self,
+        namespace: Namespace,
+        key: str,
+        *,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Whether the item is there, whatever its value; does not prolong its life."""
+
+    def get(
+        self,
+        namespace: Namespace,
+        key: str,
+        *,
+        refresh: bool | None = None,
+        connection: HostConnection | None = None,
+    ) -> Any | None:
+        """The value, or ``None`` if there is none; `exists` tells a stored ``None`` from that.
+
+        Every call builds new objects. With *refresh* the item lives on for its ttl from now.
+        """
+
+    def get_batch(
+        self,
+        keys: Iterable[tuple[Namespace, str]],
+        *,
+        connection: HostConnection | None = None,
+    ) -> dict[tuple[tuple[str, ...], str], Any]:
+        """The values of those ``(namespace, key)`` that are there. Does not prolong life."""
+
+    def get_embedding(
+        self,
+        namespace: Namespace,
+        key: str,
+        *,
+        field: str = "",
+        part: int = 0,
+        model: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[float] | None:
+        """A vector of an item, as it was given but for the precision of float32; or ``None``.
+
+        Without *field* that of the whole value. *part* counts from 0, *model* is the store's.
+        """
+
+    def get_item(
+        self,
+        namespace: Namespace,
+        key: str,
+        *,
+        refresh: bool | None = None,
+        connection: HostConnection | None = None,
+    ) -> StoreItem | None:
+        """The value with all that is known of it, or ``None``.
+
+        Raises:
+            Corrupt: what is stored does not match its checksum.
+        """
+
+    def list_items(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        filter: Mapping[str, Any] | None = None,
+        limit: int = 100,
+        after: StoreItem | None = None,
+        order: str = "newest",
+        connection: HostConnection | None = None,
+    ) -> list[StoreItem]:
+        """Items of the namespace, with *prefix* also of those below it, at most *limit*.
+
+        ``newest``: by the time of the last write, then by namespace and key, both backwards.
+        ``key``: by namespace and key. The next page comes *after* the last item of this one, and
+        is right however many were written meanwhile.
+        """
+
+    def list_keys(
+        self,
+        namespace: Namespace,
+        limit: int = 100,
+        *,
+        prefix: str | None = None,
+        after: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[str]:
+        """Keys of this very namespace, in the order of their code points, at most *limit*.
+
+        Those that begin with *prefix*; those beyond *after*, the last of the page before.
+        """
+
+    def list_namespaces(
+        self,
+        prefix: Namespace | None = None,
+        limit: int = 100,
+        *,
+        after: Namespace | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[tuple[str, ...]]:
+        """Namespaces that hold an item, at most *limit*; with *prefix*, it and those below it.
+
+        In the order of their stored paths. The next page comes *after* the last of this one.
+        """
+
+    def put(
+        self,
+        namespace: Namespace,
+        key: str,
+        value: Any,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        index: Index = None,
+        embedding: Any | None = None,
+        ttl: Seconds | None = None,
+        expected_version: int | Unset | None = ...,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Write an item, and return its version: 1, or one more than it was.
+
+        Of an item that is there, value, metadata, vectors and lifetime are replaced; it keeps the
+        time of its creation. Vectors that it had, of any model, go; new ones may be given.
+
+        Args:
+            index: embed the whole value (true), nothing, or these fields: top-level keys, or JSON
+                pointers; a list of texts gives a vector each, a field that is not there none.
+            embedding: a vector; or vectors by field, or lists of them.
+            ttl: how long it lives, if not as the store says; ``math.inf`` is for ever.
+            expected_version: write only if the item is at this version; ``None``, if it is not
+                there.
+
+        Raises:
+            Conflict: it is not as expected; ``current`` is the item that is there, or ``None``.
+            NotSerialisable, TooLarge: value, metadata, key or namespace cannot be stored.
+            ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
+        """
+
+    def put_batch(
+        self,
+        items: Batch,
+        *,
+        ttl: Seconds | None = None,
+        index: Index = None,
+        connection: HostConnection | None = None,
+    ) -> list[int]:
+        """Write items, all or none, as `put` writes one; their versions, in the order given.
+
+        Each is ``(namespace, key, value)`` or ``(namespace, key, value, metadata)``. Of one that is
+        given twice the last counts. The embedder is called once for all.
+
+        Raises:
+            NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
+            CapabilityMissing: *index* is given, and there is no embedder.
+        """
+
+    def put_embedding(
+        self,
+        namespace: Namespace,
+        key: str,
+        embedding: Any,
+        *,
+        model: str | None = None,
+        expected_version: int | Unset = ...,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Give an item that is there vectors of another model, or new ones; whether it was there.
+
+        Those it had of that *model* go, those of others stay, and so do its value and version.
+        `put` drops them all: they were of the value before. *embedding* is as `put` takes it.
+
+        Raises:
+            Conflict: it is not at *expected_version*, the one that the vectors were made of.
+            ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
+        """
+
+    def put_with_embedding(
+        self,
+        namespace: Namespace,
+        key: str,
+        value: Any,
+        embedding: Any,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """`put` with a vector."""
+
+    def search(
+        self,
+        namespace: Namespace,
+        query: str | None = None,
+        *,
+        prefix: bool = False,
+        mode: str = "text",
+        filter: Mapping[str, Any] | None = None,
+        limit: int = 10,
+        offset: int = 0,
+        threshold: float | None = None,
+        embedding: Any | None = None,
+        model: str | None = None,
+        explain: bool = False,
+        connection: HostConnection | None = None,
+    ) -> SearchHits:
+        """Items of the namespace, with *prefix* also of those below it, the best first.
+
+        There are fewer than *limit* only where no more exist. Without *query* and *embedding* they
+        are listed, the newest first, without a score, whatever *mode* and *threshold* say.
+
+        Args:
+            mode: ``text``: by words, rare ones counting more, any of them; the score is the share
+                of the query that was found. ``vector``: by meaning, as the store's metric has it.
+                ``hybrid``: by both rankings, in which a place near the top counts most.
+            filter: see `memalchemy.filters`.
+            offset: how many of the best to leave out. Pages of a hybrid search fit together only
+                as far as its first 50 hits.
+            threshold: the least score.
+            embedding: the vector to look for; otherwise the embedder makes one of *query*. Not
+                looked at in the mode ``text``.
+            explain: say in ``plans`` how it was found.
+
+        Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
+        *query* is an operator. A query without words finds nothing by words.
+
+        Raises:
+            CapabilityMissing: a vector of *query* is needed, and there is no embedder.
+            ValueError: there are vectors of the model, but none of this size.
+        """
+
+    def search_by_embedding(
+        self,
+        namespace: Namespace,
+        query_embedding: Any,
+        limit: int = 10,
+        threshold: float | None = None,
+        metadata_filter: Mapping[str, Any] | None = None,
+        *,
+        prefix: bool = False,
+        model: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[SemanticSearchResult]:
+        """Items by the nearness of their vectors, the nearest first, each with its distance.
+
+        An item of several vectors counts by the nearest of them.
+        """
+
+    def search_many(
+        self,
+        namespaces: Iterable[Namespace],
+        query: str | None = None,
+        limit: int = 10,
+        *,
+        prefix: bool = False,
+        mode: str = "text",
+        filter: Mapping[str, Any] | None = None,
+        threshold: float | None = None,
+        embedding: Any | None = None,
+        model: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[StoreItem]:
+        """The hits of each namespace, at most *limit* of each, in the order of *namespaces*.
+
+        Otherwise as `search`; the embedder is called once.
+        """
+
+    def sweep(self, *, connection: HostConnection | None = None) -> int:
+        """Remove the tenant's expired items, which nobody can see any more; how many.
+
+        A few hundred at a time, each time in a transaction of its own.
+        """
+
+class StoreContext:
+    """A store with a user and a session in mind.
+
+    A user's memories lie under ``("users", user_id, "memories")``, what belongs to a session under
+    ``("sessions", session_id)``, what all share under ``("global",)``.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        user_id: str | None = None,
+        session_id: str | None = None,
+    ) -> None: ...
+    def for_session(self, session_id: str | None = None) -> NamespacedStore:
+        """What belongs to a session: this one's, unless another is named.
+
+        Raises:
+            ValueError: there is no session.
+        """
+
+    def for_user(self, user_id: str | None = None) -> NamespacedStore:
+        """What belongs to a user: this one's, unless another is named.
+
+        Raises:
+            ValueError: there is no user.
+        """
+
+    def forget(self, key: str) -> bool:
+        """Remove a memory of the user's; whether it was there."""
+
+    def get_global(self, key: str) -> Any | None:
+        """What all share under *key*, or ``None``."""
+
+    def get_user_memory(self, key: str) -> Any | None:
+        """A memory of the user's; ``None`` if there is none, or no user."""
+
+    def remember(self, key: str, value: Any, metadata: Mapping[str, Any] | None = None) -> None:
+        """Keep a memory of the user's.
+
+        Raises:
+            ValueError: there is no user.
+        """
+
+    def remember_with_embedding(
+        self,
+        key: str,
+        value: Any,
+        embedding: Any,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Keep a memory of the user's, with a vector to find it by.
+
+        Raises:
+            ValueError: there is no user.
+        """
+
+    def search_memories(self, query: str | None = None, limit: int = 10) -> list[StoreItem]:
+        """The user's memories that hold words of *query*, or the newest."""
+
+    def search_memories_semantic(
+        self,
+        query_embedding: Any,
+        limit: int = 10,
+        threshold: float | None = None,
+    ) -> list[SemanticSearchResult]:
+        """The user's memories by nearness to a vector."""
+
+    def set_global(self, key: str, value: Any, metadata: Mapping[str, Any] | None = None) -> None:
+        """Share a value with all."""

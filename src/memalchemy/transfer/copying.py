@@ -45,8 +45,9 @@ async def copy(
     """Copy what *source* holds of its tenant, or of *all_tenants*, to *target*.
 
     Rows of all five tables, tombstones included, with their ids, positions, versions, times and
-    bytes; only the epochs are the target's own. The text index is built by the target. Every row is
-    read back and compared before it is committed. Both databases need their schema.
+    bytes; only the epochs, and the counts of changes to vectors, are the target's own. The text
+    indexes are built by the target. Every row is read back and compared before it is committed.
+    Both databases need their schema.
 
     Before anything is written, all of the source is held against the target. What the target has
     under the same keys must be equal, or be what an earlier copy left and nobody has touched since;

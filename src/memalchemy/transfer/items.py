@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy.database import Database
-from memalchemy.statements import Program
+from memalchemy.search.counting import count_change
+from memalchemy.search.embeddings import has_native_vectors
 from memalchemy.transfer.rows import Values, float32, same_row, same_rows
 from memalchemy.transfer.sides import Sides, Verdict, meanwhile, not_as_written
 from memalchemy.transfer.statements import (
@@ -17,7 +19,6 @@ from memalchemy.transfer.statements import (
     read_item,
     remove_embeddings,
     remove_item,
-    vector_storage,
 )
 
 Found = tuple[list[Values], list[Values]]
@@ -36,7 +37,7 @@ class Items:
     async def prepare(self) -> None:
         """Ask both sides how they store vectors."""
         for db in (self.source, self.target):
-            self._native[db] = await db.read(partial(_has_native_vectors, db))
+            self._native[db] = await db.read(partial(has_native_vectors, db))
 
     async def find(self, db: Database, key: Values, on: AsyncConnection | None) -> Found:
         binds = {f"k_{name}": key[name] for name in ITEM_KEY}
@@ -73,34 +74,48 @@ class Items:
             await self.sides.write(remove_embeddings(d), binds, now)
         else:
             await self.sides.put("store_items", items, now)
-        await self._put_vectors(vectors, now)
+        if vectors:
+            await self._put_vectors(vectors, await self._counted(key, now), now)
         back = await self.find(self.target, key, now)
-        if not all(same_rows(a, b) for a, b in zip(ours, back, strict=True)):
+        if not _is_same(ours, back):
             raise not_as_written("store_items", key)
         written = len(items[0]["value"]) + sum(len(row["vector"]) for row in vectors)
         self.sides.tell(**{"new" if verdict is Verdict.NEW else "updated": 1}, bytes=written)
 
-    async def _put_vectors(self, rows: list[Values], now: AsyncConnection) -> None:
+    async def _counted(self, key: Values, now: AsyncConnection) -> int:
+        """Tell caches of the target's vectors that some are new, as their writer does."""
+        d = self.target.dialect
+        if not d.counts_vector_changes:
+            return 0
+        change = partial(count_change, d, key["tenant"], key["namespace"], datetime.now(UTC))
+        return await self.target.write(partial(change, removes=False), connection=now)
+
+    async def _put_vectors(self, rows: list[Values], change: int, now: AsyncConnection) -> None:
         native = self._native[self.target]
         d = self.target.dialect
-        made = [dict(r) | {"vector": d.vector_parameter(r["vector"], native)} for r in rows]
+        made = [
+            dict(row) | {"vector": d.vector_parameter(row["vector"], native), "change": change}
+            for row in rows
+        ]
         await self.sides.insert(insert_embedding(d, native=native), made, now)
 
 
+def _is_same(ours: Found, theirs: Found) -> bool:
+    """Whether an item and its vectors are the same on both sides; counts are each side's own."""
+    return same_rows(ours[0], theirs[0]) and same_rows(ours[1], theirs[1], but="change")
+
+
 def _judge(ours: Found, theirs: Found) -> Verdict:
-    (item,), vectors = ours
+    (item,), _ = ours
     if not theirs[0]:
         return Verdict.NEW
     there = theirs[0][0]
     if same_row(item, there):
-        return Verdict.SAME if same_rows(vectors, theirs[1]) else Verdict.VECTORS
+        return Verdict.SAME if _is_same(ours, theirs) else Verdict.VECTORS
+    ends, ended = item["expires_at"], there["expires_at"]
+    if ends and ended and same_row(item, there, but="expires_at"):
+        # A read has prolonged its life on one side: the later end holds.
+        return Verdict.OUTDATED if ends > ended else Verdict.SAME
     same_life = item["created_at"] == there["created_at"]
     later = item["version"] > there["version"] and item["updated_at"] >= there["updated_at"]
     return Verdict.OUTDATED if same_life and later else Verdict.OTHER
-
-
-def _has_native_vectors(db: Database) -> Program[bool]:
-    if db.dialect.vector_storage() is None:
-        return True
-    rows = yield vector_storage(db.dialect), {"p_schema": db.schema}
-    return not rows or rows[0][0] != "bytea"

@@ -24,6 +24,7 @@ from sqlalchemy import (
 from memalchemy.dialects import Dialect
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, LOG_KEY, THREADS, of_log
 from memalchemy.schema import EmbeddingRow, StoreItemRow
+from memalchemy.search.counting import COUNTERS
 from memalchemy.statements import statement
 
 ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
@@ -40,9 +41,12 @@ _OF_A_LOG: dict[str, Table] = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}
 
 
 def _whose(table: Table, scope: str) -> ColumnElement[bool]:
-    if scope == "tenant":
-        return table.c.tenant == bindparam("k_tenant")
-    return table.c.tenant != literal_column(HOUSE)
+    whose = table.c.tenant == bindparam("k_tenant")
+    if scope == "all":
+        whose = table.c.tenant != literal_column(HOUSE)
+    # How often vectors were changed is counted by each database for itself.
+    counters: ColumnElement[str] = literal_column(f"'{COUNTERS}'")
+    return and_(whose, table.c.namespace != counters) if table is ITEMS else whose
 
 
 def _bound(column: ColumnElement[Any], prefix: str) -> BindParameter[Any]:
@@ -180,9 +184,3 @@ def remove_item(d: Dialect) -> Executable:
 def remove_embeddings(d: Dialect) -> Executable:
     """Delete the vectors of an item."""
     return delete(EMBEDDINGS).where(_of_item(EMBEDDINGS))
-
-
-@statement()
-def vector_storage(d: Dialect) -> Executable | None:
-    """How vectors are stored, where that depends on the installation."""
-    return d.vector_storage()

@@ -12,15 +12,17 @@ import random
 import time
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from memalchemy.database import Database
 from memalchemy.errors import Corrupt
 from memalchemy.events import operation
-from memalchemy.keys import check_thread_id
+from memalchemy.keys import check_thread_id, encode_id
 from memalchemy.log import Log
-from memalchemy.verify import queries
+from memalchemy.verify import item_queries, queries
 from memalchemy.verify.indexes import TextIndexes
+from memalchemy.verify.items import ItemsReading
 from memalchemy.verify.logs import LogReading, ask
 from memalchemy.verify.report import CODES, Finding, Report, Tally
 
@@ -41,18 +43,20 @@ async def verify(
     """Read what *db* holds of its tenant and report what is wrong with it.
 
     Every state is rebuilt and held to its checksum, every chain and lineage is followed, every head
-    is compared with its rows, every row is looked for in the text indexes, and where the database
+    is compared with its rows; every item of a store is decoded and held to its checksum, its words
+    and vectors to it; every row is looked for in the text indexes, and where the database
     has a check of its own that runs too. Memory is bounded, whatever the size of the database, by
     what the largest state and the names of one thread take.
 
     Args:
-        thread_id: only the logs of this thread, in all namespaces.
+        thread_id: only the logs of this thread, in all namespaces, and no items.
         all_tenants: every tenant's, not only that of *db*.
-        sample: read so many states (a whole number) or such a share of them (a fraction under 1),
-            drawn at random, each with the chain it is rebuilt from, instead of everything. What
-            needs a look at all rows is left out: the database's own check, orphans, lineage.
+        sample: read so many states and items (a whole number) or such a share of them (a fraction
+            under 1), drawn at random, each state with the chain it is rebuilt from, instead of
+            everything. What needs a look at all rows is left out: the database's own check,
+            orphans, lineage, counters.
         repair: build a text index anew that is found wrong. Nothing else is ever changed.
-        progress: called with positions done and positions in all, as they were at the start.
+        progress: called with positions and items done, and in all, as they were at the start.
 
     Raises:
         SchemaOutdated, SchemaTooNew: nothing was read.
@@ -77,6 +81,7 @@ async def verify(
         rows=tally.rows,
         checkpoints=tally.checkpoints,
         states=tally.states,
+        items=tally.items,
         payload_bytes=tally.payload_bytes,
         state_bytes=tally.state_bytes,
         text_indexes=tuple(work.indexes.readings),
@@ -127,8 +132,9 @@ class _Verification:
             if self._whole:
                 async for tenant in self._tenants():
                     await self._orphans(tenant)
+                    await self._items(tenant).whole()
         except Corrupt as error:
-            self.tally.add("unreadable", f"the list of logs cannot be read: {error}")
+            self.tally.add("unreadable", f"what there is cannot be listed: {error}")
         await self.indexes.prove(whole=self._whole)
         repaired = await self.indexes.repair(whole=self._whole) if repair else []
         await self.indexes.report(self.tally)
@@ -149,7 +155,8 @@ class _Verification:
     async def _logs(self) -> None:
         tenants = [tenant async for tenant in self._tenants()]
         counts = [await self._positions(tenant) for tenant in tenants]
-        total = sum(counts)
+        items = [await self._count_items(tenant) for tenant in tenants]
+        total = sum(counts) + sum(items)
         picks = self._picks(total)
         done = 0
         for tenant, count in zip(tenants, counts, strict=True):
@@ -159,6 +166,12 @@ class _Verification:
                 offset += positions
                 self._tell(min(offset, total), total)
             done = start + count
+        for tenant, count in zip(tenants, items, strict=True):
+            if count:
+                chosen = None if picks is None else {p - done for p in picks if p >= done}
+                tell = partial(self._tell_from, done, total)
+                await self._items(tenant).read(chosen, tell)
+            done += count
         self._tell(total, total)
 
     def _picks(self, total: int) -> list[int] | None:
@@ -201,11 +214,14 @@ class _Verification:
             return
         found: str | None = None
         while True:
-            statement = queries.list_tenants(self.db.dialect, after=found is not None)
-            rows = await ask(self.db, statement, {"k_tenant": found} if found else {})
-            found = rows[0].tenant
-            if found is None:
+            least: set[str] = set()
+            for first in (queries.list_tenants, item_queries.first_tenant):
+                statement = first(self.db.dialect, after=found is not None)
+                rows = await ask(self.db, statement, {} if found is None else {"k_tenant": found})
+                least |= {row.tenant for row in rows if row.tenant is not None}
+            if not least:
                 return
+            found = min(least, key=encode_id)
             yield found
 
     def _binds(self, tenant: str) -> dict[str, Any]:
@@ -230,6 +246,15 @@ class _Verification:
                 return
             after = True
             binds |= {"p_thread_id": rows[-1].thread_id, "p_namespace": rows[-1].namespace}
+
+    def _items(self, tenant: str) -> ItemsReading:
+        return ItemsReading(self.db, tenant, self.tally, self.indexes)
+
+    async def _count_items(self, tenant: str) -> int:
+        return await self._items(tenant).count() if self._thread_id is None else 0
+
+    def _tell_from(self, start: int, total: int, passed: int) -> None:
+        self._tell(min(start + passed, total), total)
 
     def _tell(self, done: int, total: int) -> None:
         if self._progress is not None:

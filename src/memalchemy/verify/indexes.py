@@ -1,7 +1,8 @@
 """The text indexes: do they find the rows, are they in use, and building them anew.
 
-There are two: of what the steps said (`deltas_search`) and of metadata (`checkpoints_meta`). They
-are the whole database's, not a tenant's. How one is looked into is the dialect's business.
+There are three: of what the steps said (`deltas_search`), of their metadata (`checkpoints_meta`),
+and of the items of stores (`store_items_search`). They are the whole database's, not a tenant's.
+How one is looked into is the dialect's business.
 """
 
 from __future__ import annotations
@@ -9,16 +10,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from memalchemy.database import Database
+from memalchemy.dialects import TEXT_INDEXES
 from memalchemy.errors import AuthenticationFailed, Corrupt, StatementFailed
+from memalchemy.keys import encode_id
 from memalchemy.log import Log
 from memalchemy.statements import Program
 from memalchemy.verify import queries
 from memalchemy.verify.logs import ask
-from memalchemy.verify.report import MAX_AFFECTED, Tally
+from memalchemy.verify.report import MAX_AFFECTED, Place, Tally
+
+Row = int | str
+"""A position of a log, or a key of a namespace."""
 
 LOOKS = 3
 """A row is missed when it was missed so often. Beside savers and deleters PostgreSQL was seen to
 miss, once, rows that it did not have any more a moment later; what is damaged stays missed."""
+
+OF_LOGS = ("deltas_search", "checkpoints_meta")
 
 KEPT = 1000
 """Rows that were not found are looked for again after a repair: so many."""
@@ -31,7 +39,7 @@ class IndexReading:
     index: str
     looked: int = 0
     missed: int = 0
-    rows: list[tuple[Log, int]] = field(default_factory=list)
+    rows: list[tuple[Place, Row]] = field(default_factory=list)
     reason: str | None = None
     obstacle: str | None = None
     """Why it could not be built anew."""
@@ -40,39 +48,40 @@ class IndexReading:
     def is_wrong(self) -> bool:
         return self.reason is not None or self.missed > 0
 
-    def miss(self, log: Log, seq: int) -> None:
+    def miss(self, place: Place, row: Row) -> None:
         self.missed += 1
         if len(self.rows) < KEPT:
-            self.rows.append((log, seq))
+            self.rows.append((place, row))
 
 
 class TextIndexes:
-    """Both indexes of a database, as they are read."""
+    """The indexes of a database, as they are read."""
 
     def __init__(self, db: Database) -> None:
         self.db = db
         self.readings = {
             index: IndexReading(index)
-            for index in queries.TEXT_INDEXES
+            for index in TEXT_INDEXES
             if db.dialect.text_unfindable(index) is not None
         }
 
-    async def look(self, log: Log, low: int, high: int) -> None:
-        """Look for the rows of a range of positions."""
+    async def look(self, place: Place, low: Row, high: Row) -> None:
+        """Look for the rows of a range of positions, or of keys."""
         for index, reading in self.readings.items():
-            if reading.reason is not None:
+            if reading.reason is not None or (index in OF_LOGS) is not isinstance(place, Log):
                 continue
             try:
-                missed = await self._unfindable(index, log, low, high)
+                missed = await self._unfindable(index, place, low, high)
                 for _ in range(LOOKS - 1):
                     if missed:
-                        missed &= await self._unfindable(index, log, min(missed), max(missed))
+                        ends = sorted(missed, key=_in_order)
+                        missed &= await self._unfindable(index, place, ends[0], ends[-1])
             except Corrupt:
                 reading.reason = "cannot be read"
                 continue
             reading.looked += 1
-            for seq in sorted(missed):
-                reading.miss(log, seq)
+            for row in sorted(missed, key=_in_order):
+                reading.miss(place, row)
 
     async def prove(self, *, whole: bool) -> None:
         """Ask the database: is each index in use and, if *whole*, is all of it right."""
@@ -93,8 +102,8 @@ class TextIndexes:
                 before.obstacle = str(error)
                 continue
             after = self.readings[index] = IndexReading(index)
-            for log, seq in before.rows:
-                await self.look(log, seq, seq)
+            for place, row in before.rows:
+                await self.look(place, row, row)
             await self._prove(index, whole)
             if not after.is_wrong:
                 repaired.append(index)
@@ -111,19 +120,23 @@ class TextIndexes:
             remedy = "memalchemy verify --repair"
             if reading.obstacle is not None:
                 remedy = f"{reading.obstacle}; {d.text_index_advice(index, self.db.schema)}"
-            names = []
-            for log, seq in reading.rows[:MAX_AFFECTED]:
-                found = await ask(self.db, queries.read_name_at(d), log.binds() | {"p_seq": seq})
-                names += [row.checkpoint_id for row in found]
-            place = reading.rows[0][0] if len({log for log, _ in reading.rows}) == 1 else None
+            names: list[str] = []
+            for place, row in reading.rows[:MAX_AFFECTED]:
+                names += [row] if isinstance(row, str) else await self._names(place, row)
+            only = reading.rows[0][0] if len({place for place, _ in reading.rows}) == 1 else None
             tally.add(
                 "text-index",
                 f"the text index {called} {what}",
-                place,
+                only,
                 affected=tuple(names),
                 affected_count=reading.missed,
                 remedy=remedy,
             )
+
+    async def _names(self, place: Place, seq: int) -> list[str]:
+        statement = queries.read_name_at(self.db.dialect)
+        found = await ask(self.db, statement, place.binds() | {"p_seq": seq})
+        return [row.checkpoint_id for row in found]
 
     async def _prove(self, index: str, whole: bool) -> None:
         d, reading = self.db.dialect, self.readings[index]
@@ -144,16 +157,16 @@ class TextIndexes:
             except Corrupt:
                 reading.reason = "does not agree with the rows"
 
-    async def _unfindable(self, index: str, log: Log, low: int, high: int) -> set[int]:
+    async def _unfindable(self, index: str, place: Place, low: Row, high: Row) -> set[Row]:
         d = self.db.dialect
-        binds = log.binds() | {"p_low": low, "p_high": high}
+        binds = place.binds() | {"p_low": low, "p_high": high}
         alone = d.only_by_text_index() is not None
 
-        def program() -> Program[set[int]]:
+        def program() -> Program[set[Row]]:
             if alone:
                 yield queries.only_by_text_index(d), None
             rows = yield queries.text_unfindable(d, index=index), binds
-            return {row.seq for row in rows}
+            return {row[0] for row in rows}
 
         # What keeps the planner to the index holds for a transaction, so it takes one.
         return await (self.db.write(program) if alone else self.db.read(program))
@@ -169,3 +182,8 @@ class TextIndexes:
         if steps:
             await self.db.write(program, single=steps == 1)
         return steps > 0
+
+
+def _in_order(row: Row) -> Row:
+    """What rows are ordered by in the database."""
+    return encode_id(row) if isinstance(row, str) else row

@@ -18,7 +18,7 @@ from sqlalchemy import (
     select,
 )
 
-from memalchemy.dialects import Dialect
+from memalchemy.dialects import TEXT_INDEXES, Dialect
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
@@ -31,7 +31,6 @@ from memalchemy.log.tables import (
 )
 from memalchemy.statements import statement
 
-TEXT_INDEXES = ("deltas_search", "checkpoints_meta")
 REBUILD_STEPS = 2
 
 
@@ -243,13 +242,13 @@ def text_index_state(d: Dialect) -> Executable | None:
     return d.text_index_state()
 
 
-@statement(index=TEXT_INDEXES)
+@statement(index=tuple(TEXT_INDEXES))
 def prove_text_index(d: Dialect, index: str) -> Executable | None:
     """Let the database compare a text index with its rows."""
     return d.prove_text_index(index)
 
 
-@statement(index=TEXT_INDEXES)
+@statement(index=tuple(TEXT_INDEXES))
 def text_unfindable(d: Dialect, index: str) -> Executable | None:
     """Rows that a text index does not find."""
     return d.text_unfindable(index)
@@ -261,7 +260,7 @@ def only_by_text_index(d: Dialect) -> Executable | None:
     return d.only_by_text_index()
 
 
-@statement(index=TEXT_INDEXES, step=range(REBUILD_STEPS))
+@statement(index=tuple(TEXT_INDEXES), step=range(REBUILD_STEPS))
 def rebuild_text_index(d: Dialect, index: str, step: int) -> Executable | None:
     """Build a text index anew."""
     steps = d.rebuild_text_index(index)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
-from memalchemy.log import Log
+
+class Place(Protocol):
+    """A log, or a store's namespace: rows that have a key of their own within it."""
+
+    def binds(self) -> dict[str, Any]: ...
+
+    def _asdict(self) -> dict[str, Any]: ...
+
 
 CODES = {
     "storage": "the database itself finds its file damaged",
     "unreadable": "rows cannot be read at all",
-    "orphan": "rows of a log whose head is gone",
+    "orphan": "rows of a log whose head is gone, or vectors of an item that is",
     "head": "a log's head does not name its newest checkpoint",
     "position": "a log would allot a position that is taken",
     "tombstone": "a deleted thread still has rows",
@@ -25,6 +32,10 @@ CODES = {
     "metadata": "metadata is not JSON",
     "parent": "a checkpoint's parent cannot be its parent",
     "cycle": "the parents of a checkpoint lead back to it",
+    "words": "what an item is found by is not what it holds",
+    "version": "an item is at a version that it cannot have",
+    "vector": "a vector that no search can use as it is",
+    "counter": "changes of vectors that a cache of them would not notice",
     "text-index": "a text index does not agree with the rows",
     "unused": "states that nothing names and nothing builds on; swept later",
     "unchecked": "rows that this release does not check",
@@ -42,9 +53,10 @@ MAX_AFFECTED = 20
 class Finding:
     """One thing that is wrong, or (a note) only worth knowing.
 
-    ``code`` is one of `CODES`. ``affected`` names the checkpoints that cannot be loaded, or found,
-    because of it: the first twenty, of ``affected_count``. ``intact`` is the newest checkpoint of
-    the log that is whole. ``remedy`` is a command, or says what can be done.
+    ``code`` is one of `CODES`. ``affected`` names the checkpoints (of a store: the keys) that
+    cannot be loaded, or found, because of it: the first twenty, of ``affected_count``. ``intact``
+    is the newest checkpoint of the log that is whole. ``remedy`` is a command, or says what can be
+    done.
     """
 
     code: str
@@ -54,6 +66,8 @@ class Finding:
     thread_id: str | None = None
     namespace: str | None = None
     """As it is stored: ``/`` is the default one, ``/a/b/`` is ``("a", "b")``."""
+    key: str | None = None
+    """Of an item of a store."""
     checkpoint_id: str | None = None
     seq: int | None = None
     affected: tuple[str, ...] = ()
@@ -75,6 +89,8 @@ class Report:
     checkpoints: int
     states: int
     """States that were rebuilt and held to their checksum."""
+    items: int
+    """Items of stores that were read."""
     payload_bytes: int
     """Bytes of payloads that were read; what several states build on counts each time."""
     state_bytes: int
@@ -105,6 +121,7 @@ class Tally:
     rows: int = 0
     checkpoints: int = 0
     states: int = 0
+    items: int = 0
     payload_bytes: int = 0
     state_bytes: int = 0
     errors: int = 0
@@ -112,10 +129,10 @@ class Tally:
     unchecked: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
-    def add(self, code: str, sentence: str, log: Log | None = None, **more: Any) -> None:
-        """Note a finding, of *log* if it is of one."""
+    def add(self, code: str, sentence: str, of: Place | None = None, **more: Any) -> None:
+        """Note a finding, of a log or a store's namespace if it is of one."""
         assert code in CODES, code
-        place = {} if log is None else log._asdict()
+        place = {} if of is None else of._asdict()
         finding = Finding(code, sentence, **place, **more)
         self.errors += finding.severity == "error"
         if len(self.findings) < MAX_FINDINGS:

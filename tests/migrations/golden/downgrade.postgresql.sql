@@ -1,5 +1,19 @@
 BEGIN;
 
+-- Running downgrade 0003 -> 0002
+
+DROP INDEX ix_store_items_search;
+
+ALTER TABLE store_items ALTER COLUMN value SET STORAGE EXTENDED;
+
+ALTER TABLE embeddings ALTER COLUMN vector SET STORAGE EXTERNAL;
+
+ALTER TABLE store_items DROP COLUMN field_terms;
+
+ALTER TABLE store_items DROP COLUMN lifetime;
+
+UPDATE memalchemy_version SET version_num='0002' WHERE memalchemy_version.version_num = '0003';
+
 -- Running downgrade 0002 -> 0001
 
 UPDATE memalchemy_version SET version_num='0001' WHERE memalchemy_version.version_num = '0002';

@@ -1,5 +1,27 @@
 BEGIN;
 
+-- Running downgrade 0003 -> 0002
+
+DROP TRIGGER embeddings_resize;
+
+DROP TRIGGER embeddings_delete;
+
+DROP TRIGGER store_items_delete;
+
+DROP TRIGGER store_items_search_insert;
+
+DROP TRIGGER store_items_search_update;
+
+DROP TRIGGER store_items_search_delete;
+
+DROP TABLE store_items_search;
+
+ALTER TABLE store_items DROP COLUMN field_terms;
+
+ALTER TABLE store_items DROP COLUMN lifetime;
+
+UPDATE memalchemy_version SET version_num='0002' WHERE memalchemy_version.version_num = '0003';
+
 -- Running downgrade 0002 -> 0001
 
 DROP TRIGGER threads_delete;

@@ -155,11 +155,29 @@ UPDATE memalchemy_version SET version_num='0002' WHERE memalchemy_version.versio
 
 /
 
+-- Running upgrade 0002 -> 0003
+
+ALTER TABLE store_items ADD lifetime NUMBER(19)
+
+/
+
+ALTER TABLE store_items ADD field_terms CLOB
+
+/
+
+CREATE INDEX ix_store_items_search ON store_items (search_text) INDEXTYPE IS CTXSYS.CONTEXT PARAMETERS ('STOPLIST CTXSYS.EMPTY_STOPLIST SYNC (ON COMMIT)')
+
+/
+
+UPDATE memalchemy_version SET version_num='0003' WHERE memalchemy_version.version_num = '0002'
+
+/
+
 DELETE FROM store_items WHERE tenant = '~' AND namespace = '/~memalchemy/' AND key = 'schema'
 
 /
 
-INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0002"}', 1, 'none', 0, SYS_EXTRACT_UTC(SYSTIMESTAMP), SYS_EXTRACT_UTC(SYSTIMESTAMP), HEXTORAW('2D'))
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0003"}', 1, 'none', 0, SYS_EXTRACT_UTC(SYSTIMESTAMP), SYS_EXTRACT_UTC(SYSTIMESTAMP), HEXTORAW('2D'))
 
 /
 

@@ -131,9 +131,23 @@ INSERT INTO memalchemy_version (version_num) VALUES ('0001');
 
 UPDATE memalchemy_version SET version_num='0002' WHERE memalchemy_version.version_num = '0001';
 
+-- Running upgrade 0002 -> 0003
+
+ALTER TABLE store_items ADD COLUMN lifetime BIGINT;
+
+ALTER TABLE store_items ADD COLUMN field_terms TEXT;
+
+CREATE INDEX ix_store_items_search ON store_items USING gin ((to_tsvector('simple', coalesce(search_text, '')) || to_tsvector('simple', coalesce(field_terms, '')) || array_to_tsvector(ARRAY[chr(31) || tenant || chr(31) || namespace])));
+
+ALTER TABLE store_items ALTER COLUMN value SET STORAGE EXTERNAL;
+
+ALTER TABLE embeddings ALTER COLUMN vector SET STORAGE MAIN;
+
+UPDATE memalchemy_version SET version_num='0003' WHERE memalchemy_version.version_num = '0002';
+
 DELETE FROM store_items WHERE tenant = '~' AND namespace = '/~memalchemy/' AND key = 'schema';
 
-INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0002"}', 1, 'none', 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, '\x2d');
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0003"}', 1, 'none', 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, '\x2d');
 
 COMMIT;
 

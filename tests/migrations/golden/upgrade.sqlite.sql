@@ -200,9 +200,33 @@ INSERT INTO checkpoints_meta(rowid, terms) SELECT rowid, (
 
 UPDATE memalchemy_version SET version_num='0002' WHERE memalchemy_version.version_num = '0001';
 
+-- Running upgrade 0002 -> 0003
+
+ALTER TABLE store_items ADD COLUMN lifetime BIGINT;
+
+ALTER TABLE store_items ADD COLUMN field_terms TEXT;
+
+CREATE VIRTUAL TABLE store_items_search USING fts5(scope, search_text, field_terms, content='', columnsize=0, tokenize="unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'");
+
+CREATE TRIGGER store_items_search_insert AFTER INSERT ON store_items BEGIN INSERT INTO store_items_search(rowid, scope, search_text, field_terms) SELECT new.rowid, 'x' || lower(hex(new.tenant || char(31) || new.namespace)), new.search_text, new.field_terms WHERE (new.search_text IS NOT NULL OR new.field_terms IS NOT NULL); END;
+
+CREATE TRIGGER store_items_search_delete AFTER DELETE ON store_items BEGIN INSERT INTO store_items_search(store_items_search, rowid, scope, search_text, field_terms) SELECT 'delete', old.rowid, 'x' || lower(hex(old.tenant || char(31) || old.namespace)), old.search_text, old.field_terms WHERE (old.search_text IS NOT NULL OR old.field_terms IS NOT NULL); END;
+
+CREATE TRIGGER store_items_search_update AFTER UPDATE OF search_text, field_terms ON store_items BEGIN INSERT INTO store_items_search(store_items_search, rowid, scope, search_text, field_terms) SELECT 'delete', old.rowid, 'x' || lower(hex(old.tenant || char(31) || old.namespace)), old.search_text, old.field_terms WHERE (old.search_text IS NOT NULL OR old.field_terms IS NOT NULL); INSERT INTO store_items_search(rowid, scope, search_text, field_terms) SELECT new.rowid, 'x' || lower(hex(new.tenant || char(31) || new.namespace)), new.search_text, new.field_terms WHERE (new.search_text IS NOT NULL OR new.field_terms IS NOT NULL); END;
+
+INSERT INTO store_items_search(rowid, scope, search_text, field_terms) SELECT rowid, 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)), store_items.search_text, store_items.field_terms FROM store_items WHERE (store_items.search_text IS NOT NULL OR store_items.field_terms IS NOT NULL);
+
+CREATE TRIGGER store_items_delete AFTER DELETE ON store_items BEGIN DELETE FROM embeddings WHERE tenant = old.tenant AND namespace = old.namespace AND key = old.key; END;
+
+CREATE TRIGGER embeddings_delete AFTER DELETE ON embeddings BEGIN UPDATE store_items SET version = version + 1, lifetime = version + 1, checksum = abs(random() % 9007199254740992) WHERE tenant = old.tenant AND namespace = '/~vectors/' AND (key = replace(old.namespace, char(26), char(26) || '1') OR key BETWEEN '#' AND '$') AND value = CAST(old.namespace AS BLOB); END;
+
+CREATE TRIGGER embeddings_resize AFTER UPDATE OF dimensions ON embeddings WHEN old.dimensions <> new.dimensions BEGIN UPDATE store_items SET version = version + 1, lifetime = version + 1, checksum = abs(random() % 9007199254740992) WHERE tenant = old.tenant AND namespace = '/~vectors/' AND (key = replace(old.namespace, char(26), char(26) || '1') OR key BETWEEN '#' AND '$') AND value = CAST(old.namespace AS BLOB); END;
+
+UPDATE memalchemy_version SET version_num='0003' WHERE memalchemy_version.version_num = '0002';
+
 DELETE FROM store_items WHERE tenant = '~' AND namespace = '/~memalchemy/' AND key = 'schema';
 
-INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0002"}', 1, 'none', 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, X'2D');
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0003"}', 1, 'none', 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, X'2D');
 
 COMMIT;
 

@@ -12,7 +12,7 @@ from memalchemy.codec.values import pointer
 from memalchemy.errors import NotSerialisable, TooLarge
 
 MAX_METADATA_BYTES = 32_000
-"""Metadata is filtered on and listed; what is larger belongs into the state."""
+"""Metadata is filtered on and listed; what is larger belongs into the state or value."""
 
 
 def check_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _check(value: Any, path: str, depth: int = 0) -> Any:
             raise NotSerialisable(path, "holds U+0000, which JSON columns refuse")
         if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
             raise NotSerialisable(path, "holds a lone surrogate, which JSON columns refuse")
-        return str(value)
+        return str.__str__(value)  # str() would make another text of an Enum's member
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):

@@ -1,0 +1,298 @@
+"""What a filter says, and whether an item matches it. Pure: knows nothing of SQL or of stores.
+
+A filter is a mapping of which everything must hold: ``{"kind": "note", "stars": {"$gte": 3}}``.
+
+**Fields.** A name is a top-level key of the value or, where the value has no such key, of the
+metadata. A name that begins with ``/`` is a JSON pointer (RFC 6901) into the value or, where it
+leads nowhere there, into the metadata: ``/author/name``, ``/tags/0``. A key that itself begins with
+``$`` or ``/`` is written as a pointer: ``/$ref``, ``/~1path``. ``{"$value": {...}}`` and
+``{"$metadata": {...}}`` look in one of the two only.
+
+**Operators.** ``$eq $ne $gt $gte $lt $lte $in $nin $exists $not`` stand in a mapping under a field;
+anything else under a field is what it equals, a mapping as a whole. ``$and $or $not`` combine
+filters. ``$ne``, ``$nin`` and ``$not`` are true of a field that is missing.
+
+**Equality.** Numbers by exact value: 1, 1.0 and Decimal("1.00") are one, 0.1 and Decimal("0.1") are
+not; NaN equals nothing. True is not 1. None equals a stored None, not a missing field. Lists and
+tuples are arrays, equal in order; sets and frozensets are sets; mappings are equal whole. Datetimes
+with a zone are equal at the same instant, and never to one without. The rest equal their own kind.
+
+**Order.** Numbers, texts by code point, datetimes with a zone, dates: each by itself, else none.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from itertools import count
+from typing import Any
+from uuid import UUID
+
+MAX_DEPTH = 50  # of mappings, lists and sets in each other
+MAX_PARTS = 10_000  # fields, operators and operands, whatever they hold included
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Filter:
+    """A filter that was checked, apart from the mapping that it was read from."""
+
+    matches: Callable[[Any, Mapping[str, Any]], bool]
+    """Whether an item of this value and metadata matches. Never raises, whatever they hold."""
+    about_metadata_only: bool
+    """Whether `matches` never looks at the value, so that it may be given any."""
+    _equalities: Sequence[tuple[str, Sequence[Any]]]
+
+    @staticmethod
+    def parse(filter: Mapping[str, Any] | None) -> Filter | None:
+        """Check *filter* as a whole. ``None`` and ``{}``, which match everything, are ``None``.
+
+        Raises:
+            TypeError: not a mapping, a key that is not a str, an operand that no item can hold
+                (JSON values, tuples, sets, bytes, datetimes, dates, UUIDs and Decimals it can).
+            ValueError: an unknown operator, an operand that its operator cannot use, a malformed
+                JSON pointer; nested over 50 levels deep, or of over 10,000 parts.
+        """
+        if filter is not None and not isinstance(filter, Mapping):
+            raise TypeError(f"a filter is a mapping, not a {type(filter).__name__}")
+        return _read(_copy(filter, "the filter", MAX_DEPTH, count(1))) if filter else None
+
+    def equalities(self) -> list[tuple[str, list[Any]]]:
+        """JSON pointers of fields, each with scalars of which every match has one there.
+
+        In its value or its metadata: an index may narrow the candidates by it. No pointer leads
+        through an array.
+        """
+        return [(pointer, list(values)) for pointer, values in self._equalities]
+
+
+# The grammar. It reads a checked copy: arrays are tuples, sets frozensets, mappings dicts.
+
+
+def _copy(tree: Any, where: str, room: int, parts: Iterator[int]) -> Any:
+    kind = _kind(tree)
+    if next(parts) > MAX_PARTS:
+        raise ValueError(f"the filter has over {MAX_PARTS:,} parts")
+    if not room and kind in _CONTAINERS:
+        raise ValueError(f"the filter is nested over {MAX_DEPTH} levels deep")
+    match kind:
+        case None:
+            raise TypeError(f"{where} holds a {type(tree).__name__}, which no item can hold")
+        case "text":  # str() would make another text of an Enum's member
+            return str.__str__(tree)
+        case "array":
+            return tuple([_copy(item, where, room - 1, parts) for item in tree])
+        case "set":
+            return frozenset([_copy(item, where, room - 1, parts) for item in tree])
+        case "object":
+            if odd := [key for key in tree if not isinstance(key, str)]:
+                raise TypeError(f"{where} has a key that is not a str: {type(odd[0]).__name__}")
+            return {str.__str__(k): _copy(tree[k], repr(k), room - 1, parts) for k in tree}
+    return int(tree) if isinstance(tree, int) and kind == "number" else tree
+
+
+def _read(tree: Any, place: str | None = None, name: str = "") -> Filter:
+    if not isinstance(tree, dict):
+        raise ValueError(f"{name!r} wants a filter, which is a mapping")
+    return _group(all, [_read_one(key, content, place) for key, content in tree.items()])
+
+
+def _read_one(name: str, content: Any, place: str | None) -> Filter:
+    match name:
+        case "$and" | "$or":
+            if not isinstance(content, tuple) or not content:
+                raise ValueError(f"{name!r} wants a list of filters, and at least one")
+            parts = [_read(item, place, name) for item in content]
+            return _group(all if name == "$and" else any, parts)
+        case "$not":
+            return _not(_read(content, place, name))
+        case "$value" | "$metadata":
+            if place is not None:
+                raise ValueError(f"{name!r} stands inside {place!r}, which says where already")
+            return _read(content, name, name)
+        case _ if name.startswith("$"):
+            raise _unknown(name, ("$and", "$or", "$not", "$value", "$metadata"), "beside fields")
+    return _read_field(name, content if _has_operators(content) else {"$eq": content}, place)
+
+
+def _read_field(field: str, operators: dict[str, Any], place: str | None) -> Filter:
+    steps = _steps(field)
+    parts: list[Filter] = []
+    for name, operand in operators.items():
+        where = f"{name!r} under {field!r}"
+        if not name.startswith("$"):
+            raise ValueError(f"{where} stands beside operators; a mapping to equal goes under $eq")
+        if name == "$not":
+            if not _has_operators(operand):
+                raise ValueError(f"{where} wants a mapping of operators; $ne says unequal")
+            parts.append(_not(_read_field(field, operand, place)))
+        elif name in _TESTS:
+            try:
+                test = _TESTS[name](operand)
+            except ValueError as error:
+                raise ValueError(f"{where} {error}") from None
+            among = {"$eq": (operand,), "$in": operand}.get(name, ())
+            parts.append(_field(place, steps, test, tuple(among)))
+        else:
+            raise _unknown(name, (*_TESTS, "$not"), f"under {field!r}")
+    return _group(all, parts)
+
+
+def _has_operators(content: Any) -> bool:
+    return isinstance(content, dict) and any(key.startswith("$") for key in content)
+
+
+_Steps = Sequence[tuple[str, int | None]]  # each a key, and the index that it is in an array
+_Test = Callable[[Any], bool]
+_MISSING = object()
+
+
+def _steps(field: str) -> _Steps:
+    if not field.startswith("/"):
+        return [(field, None)]
+    if re.search("~(?![01])", field):
+        raise ValueError(f"{field!r} is no JSON pointer: write ~0 for ~ and ~1 for / in a key")
+    keys = [step.replace("~1", "/").replace("~0", "~") for step in field[1:].split("/")]
+    return [(key, int(key) if re.fullmatch("0|[1-9][0-9]{0,17}", key) else None) for key in keys]
+
+
+def _unknown(name: str, known: Sequence[str], where: str) -> ValueError:
+    way = "/" + name.replace("~", "~0").replace("/", "~1")
+    return ValueError(
+        f"unknown operator {name!r} {where}; known there are {', '.join(known)}. "
+        f"A field of that name is written {way!r}."
+    )
+
+
+def _group(holds: Callable[[Iterable[bool]], bool], parts: Sequence[Filter]) -> Filter:
+    if len(parts) == 1:
+        return parts[0]
+    certain = [pair for part in parts for pair in part._equalities] if holds is all else []
+    return Filter(
+        lambda value, metadata: holds(part.matches(value, metadata) for part in parts),
+        all(part.about_metadata_only for part in parts),
+        certain,
+    )
+
+
+def _not(part: Filter) -> Filter:
+    return Filter(
+        lambda value, metadata: not part.matches(value, metadata), part.about_metadata_only, ()
+    )
+
+
+def _field(place: str | None, steps: _Steps, test: _Test, among: Sequence[Any]) -> Filter:
+    def matches(value: Any, metadata: Mapping[str, Any]) -> bool:
+        found = _MISSING if place == "$metadata" else _find(value, steps)
+        if found is _MISSING and place != "$value":
+            found = _find(metadata, steps)
+        return test(found)
+
+    certain = among and all(map(_is_scalar, among)) and all(index is None for _, index in steps)
+    pointer = "".join("/" + key.replace("~", "~0").replace("/", "~1") for key, _ in steps)
+    return Filter(matches, place == "$metadata", [(pointer, among)] if certain else ())
+
+
+def _is_scalar(wanted: Any) -> bool:
+    return _kind(wanted) in ("number", "text", "boolean", "null")
+
+
+def _find(document: Any, steps: _Steps) -> Any:
+    for key, index in steps:
+        if isinstance(document, Mapping):
+            document = document.get(key, _MISSING)
+        elif index is not None and isinstance(document, (list, tuple)) and index < len(document):
+            document = document[index]
+        else:
+            return _MISSING
+    return document
+
+
+# The semantics: two things are equal if their forms are.
+
+_KINDS: dict[type, str] = {
+    **dict.fromkeys([int, float, Decimal], "number"),
+    **dict.fromkeys([list, tuple], "array"),
+    **dict.fromkeys([set, frozenset], "set"),
+    **{type(None): "null", bool: "boolean", str: "text", bytes: "bytes", dict: "object"},
+    **{datetime: "datetime", date: "date", UUID: "uuid"},
+}
+_CONTAINERS = ("array", "set", "object")
+_ORDERED = ("number", "text", "instant", "date")
+
+
+def _kind(value: Any) -> str | None:
+    for base in type(value).__mro__:  # a subclass is what the nearest of its bases is
+        if base in _KINDS:
+            return _KINDS[base]
+    return "object" if isinstance(value, Mapping) else None
+
+
+def _form(value: Any, room: int = MAX_DEPTH) -> tuple[str, Any]:
+    """The kind of *value*, and something hashable that is equal for all that equals *value*.
+
+    What nests deeper than any operand equals nothing, as NaN does.
+    """
+    kind = _kind(value) if room else None
+    match kind:
+        case None:
+            return "alone", object()
+        case "number":
+            # Exact, and unlike a float: some decimal contexts trap the two being compared.
+            number = Decimal.from_float(value) if isinstance(value, float) else value
+            nan = isinstance(number, Decimal) and number.is_nan()
+            return ("alone", object()) if nan else (kind, number)
+        case "datetime":  # subtracted, as some instants of the years 1 and 9999 have no UTC
+            local, offset = value.replace(tzinfo=None) - datetime.min, value.utcoffset()
+            return (kind, local) if offset is None else ("instant", local - offset)
+        case "array":
+            return kind, tuple([_form(item, room - 1) for item in value])
+        case "set":
+            return kind, frozenset([_form(item, room - 1) for item in value])
+        case "object":
+            return kind, frozenset([(key, _form(value[key], room - 1)) for key in value])
+    return kind, value
+
+
+def _shape(value: Any) -> tuple[str | None, int]:
+    """Tells most of what is unequal apart without a look inside."""
+    kind = _kind(value)
+    return kind, len(value) if kind in _CONTAINERS else 0
+
+
+def _among(operands: Any, expected: bool) -> _Test:
+    if not isinstance(operands, (tuple, frozenset)):
+        raise ValueError("wants a list, a tuple or a set")
+    shapes, forms = {_shape(item) for item in operands}, {_form(item) for item in operands}
+    return lambda found: (_shape(found) in shapes and _form(found) in forms) is expected
+
+
+def _existing(wanted: Any) -> _Test:
+    if not isinstance(wanted, bool):
+        raise ValueError("wants True or False")
+    return lambda found: (found is not _MISSING) is wanted
+
+
+def _ordered(operand: Any, compare: Callable[[Any, Any], bool]) -> _Test:
+    shape, kind, limit = _shape(operand), *_form(operand)
+    if kind not in _ORDERED:
+        raise ValueError("wants a number, a text, a date or a datetime with a zone")
+    return lambda found: (
+        _shape(found) == shape and (form := _form(found))[0] == kind and compare(form[1], limit)
+    )
+
+
+_TESTS: dict[str, Callable[[Any], _Test]] = {
+    "$eq": lambda operand: _among((operand,), True),
+    "$ne": lambda operand: _among((operand,), False),
+    "$gt": lambda operand: _ordered(operand, operator.gt),
+    "$gte": lambda operand: _ordered(operand, operator.ge),
+    "$lt": lambda operand: _ordered(operand, operator.lt),
+    "$lte": lambda operand: _ordered(operand, operator.le),
+    "$in": lambda operands: _among(operands, True),
+    "$nin": lambda operands: _among(operands, False),
+    "$exists": _existing,
+}

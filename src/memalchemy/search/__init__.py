@@ -1,0 +1,1 @@
+"""The read side: text, vectors, and both, in rankings that are alike on every database."""

@@ -1,0 +1,259 @@
+"""The nearest vectors as the database finds them: all compared, or about the nearest by an index.
+
+Which of the two it is, is decided here and not by the planner: under the same text it changes its
+mind, and an index that is asked for the items of a small namespace gives too few of them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from memalchemy.contracts import SearchPlan
+from memalchemy.database import Database, HostConnection
+from memalchemy.dialects.base import vector_index_name
+from memalchemy.events import Event
+from memalchemy.keys import encode_id
+from memalchemy.search.embeddings import (
+    INDEXED_DIMENSIONS,
+    count_vectors,
+    current_vector_settings,
+    has_native_vectors,
+    listed,
+    only_by_vector_index,
+    rank_all,
+    rank_by_index,
+    vector_indexes,
+)
+from memalchemy.search.nearness import Item, Near, Wanted
+from memalchemy.search.scanning import MAX_AMONG
+from memalchemy.search.scope import scope_binds
+from memalchemy.statements import Program
+
+MANY = 10_000
+"""Of up to so many vectors comparing all takes as long as an index does; of short ones more."""
+MANY_NUMBERS = 4_000_000
+WIDE, WIDER = 200, 400
+"""Candidates that an index looks at together, and of a namespace that is not large among others."""
+LARGE = 20_000
+LARGEST_HALF = 65_504.0
+"""The largest number of half precision; the database refuses to round a larger one to it."""
+SECONDS = 10.0
+"""How long it is believed which indexes there are, and which namespaces are large."""
+SPARE = 8
+"""Vectors that are asked for beyond the items wanted, for those that have expired."""
+
+
+@dataclass
+class Known:
+    """What was seen of a database, and when."""
+
+    native: bool = False
+    indexes: frozenset[str] = frozenset()
+    seen: float = -SECONDS
+    numbers: dict[tuple[Any, ...], tuple[int, float]] = field(default_factory=dict)
+
+    @property
+    def is_fresh(self) -> bool:
+        return self.native and time.monotonic() - self.seen < SECONDS
+
+
+_known: weakref.WeakKeyDictionary[object, Known] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def known_of(db: Database) -> Known:
+    """What is known of the database that *db* reads from."""
+    with _lock:
+        return _known.setdefault(db.identity, Known())
+
+
+def forget_indexes(db: Database) -> None:
+    """Look again at the next search which indexes there are."""
+    known_of(db).seen = -SECONDS
+
+
+async def look(
+    db: Database, connection: HostConnection | None, event: Event | None, *, stale: bool
+) -> Known:
+    """How *db* stores vectors, and which indexes it has of them."""
+    known = known_of(db)
+    if known.is_fresh:
+        return known
+
+    def program() -> Program[tuple[bool, frozenset[str]]]:
+        native = yield from has_native_vectors(db)
+        if not native or db.dialect.vector_indexes() is None:
+            return native, frozenset()
+        rows: Sequence[Any] = yield vector_indexes(db.dialect), {"p_schema": db.schema}
+        return native, frozenset(str(row[0]) for row in rows if row[1])
+
+    known.native, known.indexes = await db.read(
+        program, connection=connection, event=event, stale=stale
+    )
+    known.seen = time.monotonic()
+    return known
+
+
+def many(dimensions: int) -> int:
+    """From more vectors than this on an index is used, if there is one."""
+    return max(1, min(MANY, MANY_NUMBERS // dimensions))
+
+
+class InDatabase:
+    """A ranking by distances that the database computes."""
+
+    def __init__(
+        self,
+        db: Database,
+        wanted: Wanted,
+        now: datetime,
+        known: Known,
+        *,
+        connection: HostConnection | None,
+        event: Event | None,
+        stale: bool,
+    ) -> None:
+        self.db, self.wanted, self.known = db, wanted, known
+        self.exhausted = False
+        self.plan = SearchPlan("exact vectors", "nothing was looked for yet")
+        self._connection = connection
+        self._options: dict[str, Any] = {"connection": connection, "event": event, "stale": stale}
+        self._binds = scope_binds(wanted.tenant, wanted.path, wanted.below) | {
+            "p_model": wanted.model,
+            "p_dimensions": wanted.dimensions,
+            "p_vector": db.dialect.query_vector(wanted.vector.tolist()),
+            "p_now": now,
+        }
+        self._given: set[Item] = set()
+        self._ready: list[Near] = []
+        self._limit = 0
+        self._is_all = False
+        self._by_index: bool | None = None
+
+    async def page(self, count: int) -> list[Near]:
+        """The next *count* items; fewer at the end."""
+        if self._by_index is None:
+            self._by_index = await self._choose()
+        while len(self._ready) < count and not self._is_all:
+            self._limit = max(self._limit * 2, len(self._given) + count + SPARE)
+            if self._by_index and await self._ask_index(count):
+                continue
+            rows = await self.db.read(self._exact, **self._options)
+            self._take(rows)
+            self._is_all = len(rows) < self._limit
+        page, self._ready = self._ready[:count], self._ready[count:]
+        self._given |= {(near.namespace, near.key) for near in page}
+        self.exhausted = len(page) < count
+        return page
+
+    async def _choose(self) -> bool:
+        """Whether to ask the index."""
+        wanted, dimensions = self.wanted, self.wanted.dimensions
+        name = vector_index_name(wanted.metric, dimensions)
+        if dimensions not in INDEXED_DIMENSIONS or name not in self.known.indexes:
+            self._plan("exact vectors", "there is no vector index of this size and metric")
+            return False
+        if float(np.abs(wanted.vector).max()) > LARGEST_HALF:
+            self._plan("exact vectors", "the vector has numbers beyond the index's precision")
+            return False
+        number, most = await self._number(), many(dimensions)
+        if number <= most:
+            reason = f"of up to {most:,} vectors comparing all is as fast as the index"
+            self._plan("exact vectors", reason, vectors=number)
+            return False
+        width = WIDE if number >= LARGE else WIDER
+        self._settings = self.db.dialect.vector_index_settings(width)
+        reason = f"of over {most:,} vectors the index finds the nearest without comparing all"
+        self._plan("hnsw", reason, vectors_at_least=number, width=width, index=name)
+        return True
+
+    async def _number(self) -> int:
+        """How many vectors there are, but at most as many as make a difference."""
+        wanted = self.wanted
+        key = (wanted.tenant, wanted.path, wanted.below, wanted.model, wanted.dimensions)
+        number, seen = self.known.numbers.get(key, (0, -SECONDS))
+        if time.monotonic() - seen < SECONDS:
+            return number
+
+        def program() -> Program[int]:
+            statement = count_vectors(self.db.dialect, below=wanted.below)
+            rows = yield statement, self._binds | {"p_limit": max(LARGE, MANY) + 1}
+            return int(rows[0][0])
+
+        number = await self.db.read(program, **self._options)
+        if len(self.known.numbers) > 1000:
+            self.known.numbers.clear()
+        self.known.numbers[key] = (number, time.monotonic())
+        return number
+
+    async def _ask_index(self, count: int) -> bool:
+        """Ask it for the nearest, from the first on; false if it does not have *count* more."""
+        rows = await self.db.read(self._indexed, together=True, **self._options)
+        if rows is not None:
+            self._take(rows)
+            if len(rows) >= self._limit or len(self._ready) >= count:
+                return True
+        reason = "the index found fewer than are wanted, so all vectors were compared"
+        if rows is None:
+            reason = "few items can match, so all of theirs were compared"
+        self._by_index = False
+        self._plan("exact vectors", reason)
+        return False
+
+    def _take(self, rows: Sequence[Any]) -> None:
+        ranked = sorted(
+            (float(row.distance), str(row.namespace), str(row.key), str(row.field), int(row.part))
+            for row in rows
+            if row.alive
+        )
+        taken, self._ready = set(self._given), []
+        for distance, path, key, field_, part in ranked:
+            if (path, key) not in taken:
+                taken.add((path, key))
+                self._ready.append(self.wanted.near((path, key), (field_, part), distance))
+
+    def _exact(self) -> Program[Sequence[Any]]:
+        d, wanted = self.db.dialect, self.wanted
+        among = yield from self._among()
+        if among is not None and not among:
+            return []
+        binds: dict[str, Any] = {"p_limit": self._limit}
+        if among is not None:
+            binds["p_items"] = listed([(path, encode_id(key)) for path, key in among])
+        statement = rank_all(d, metric=wanted.metric, below=wanted.below, among=among is not None)
+        return (yield statement, self._binds | binds)
+
+    def _indexed(self) -> Program[Sequence[Any] | None]:
+        """By the index; ``None`` if only few items can match, and all of those are compared."""
+        d, wanted = self.db.dialect, self.wanted
+        if (yield from self._among()) is not None:
+            return None
+        settings = self._settings
+        before: dict[str, Any] | None = None
+        if self._connection is not None:  # a transaction of the caller's goes on with its own
+            rows = yield current_vector_settings(d), None
+            before = dict(rows[0]._mapping)
+        yield only_by_vector_index(d), settings
+        statement = rank_by_index(
+            d, metric=wanted.metric, below=wanted.below, dimensions=wanted.dimensions
+        )
+        found = yield statement, self._binds | {"p_limit": self._limit}
+        if before is not None:
+            yield only_by_vector_index(d), before
+        return found
+
+    def _among(self) -> Program[Sequence[Item] | None]:
+        if self.wanted.among is None or self.db.dialect.list_bytes is not None:
+            return None
+        return (yield from self.wanted.among(MAX_AMONG))
+
+    def _plan(self, strategy: str, reason: str, **details: Any) -> None:
+        self.plan = SearchPlan(strategy, reason, details)

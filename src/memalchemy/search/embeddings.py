@@ -1,0 +1,274 @@
+"""The statements that read embeddings: their bytes to compare here, or the nearest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import orjson
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Executable,
+    Integer,
+    Select,
+    String,
+    and_,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    select,
+    tuple_,
+    type_coerce,
+)
+from sqlalchemy.types import NULLTYPE
+
+from memalchemy.database import Database
+from memalchemy.dialects import Dialect
+from memalchemy.search.nearness import METRICS, Item
+from memalchemy.search.scope import EMBEDDINGS, ITEMS, in_scope, live_item
+from memalchemy.statements import Numbers, Program, statement
+
+INDEXED_DIMENSIONS = Numbers(1, 4000, 384)
+"""What a vector index of half precision can hold."""
+
+LIST_BYTES = 3900
+
+PART = ("namespace", "key", "field", "part")
+
+
+@statement()
+def vector_storage(d: Dialect) -> Executable | None:
+    """How vectors are stored, where that depends on the installation."""
+    return d.vector_storage()
+
+
+def has_native_vectors(db: Database) -> Program[bool]:
+    """Whether the column of vectors is of the database's own type, or of bytes instead of it."""
+    if db.dialect.vector_storage() is None:
+        return True
+    rows = yield vector_storage(db.dialect), {"p_schema": db.schema}
+    return not rows or rows[0][0] != "bytea"
+
+
+def of_kind() -> ColumnElement[bool]:
+    """The vectors of one model and size; binds ``p_model``, ``p_dimensions``."""
+    return and_(
+        EMBEDDINGS.c.model == _bound("p_model", EMBEDDINGS.c.model),
+        EMBEDDINGS.c.dimensions == _bound("p_dimensions", EMBEDDINGS.c.dimensions),
+    )
+
+
+# --- To compare here ------------------------------------------------------------------------------
+
+
+@statement(below=(False, True))
+def read_vectors(d: Dialect, below: bool) -> Executable | None:
+    """A page of the vectors of a scope; binds `page_after`."""
+    if d.compares_vectors and not d.vectors_may_be_bytes:
+        return None
+    position = d.row_position(EMBEDDINGS)
+    order = {"key": String, "field": String, "part": Integer}
+    columns: list[Any] = [EMBEDDINGS.c[name] for name in order]
+    bounds: list[Any] = [bindparam(f"p_{name}", type_=type_) for name, type_ in order.items()]
+    if position is not None:
+        columns, bounds = [position], [_integer("p_row_at")]
+    query: Select[Any] = _vectors(d).where(in_scope(EMBEDDINGS, below), of_kind())
+    if below:
+        columns.insert(0, EMBEDDINGS.c.namespace)
+        bounds.insert(0, bindparam("p_namespace", type_=String))
+    after = tuple_(*columns) > tuple_(*bounds) if len(columns) > 1 else columns[0] > bounds[0]
+    return query.where(after).order_by(*columns).limit(_integer("p_limit"))
+
+
+def page_after(d: Dialect, row: Any | None, path: str) -> dict[str, Any]:
+    """What `read_vectors` binds for the page after *row*; without one, for the first of *path*."""
+    if d.row_position(EMBEDDINGS) is not None:
+        found = {"p_row_at": -1 if row is None else row.row_at}
+    elif row is None:
+        found = {"p_key": "", "p_field": "", "p_part": -1}
+    else:
+        found = {"p_key": row.key, "p_field": row.field, "p_part": row.part}
+    return found | {"p_namespace": path if row is None else row.namespace}
+
+
+@statement(below=(False, True))
+def count_vectors(d: Dialect, below: bool) -> Executable:
+    """How many vectors a scope has, but at most ``p_limit``."""
+    some = (
+        select(literal_column("1").label("one"))
+        .select_from(EMBEDDINGS)
+        .where(in_scope(EMBEDDINGS, below), of_kind())
+        .limit(_integer("p_limit"))
+        .subquery("some_vectors")
+    )
+    return select(func.count()).select_from(some)
+
+
+@statement()
+def read_changes(d: Dialect) -> Executable | None:
+    """A page of the vectors of a namespace that were written after a count."""
+    position = d.row_position(EMBEDDINGS)
+    if not d.counts_vector_changes or position is None:
+        return None
+    change = EMBEDDINGS.c.change
+    # Spelt so that no index is used but the one by change: most often there are none, or few.
+    model = EMBEDDINGS.c.model.concat(literal_column("''", String))
+    dimensions = EMBEDDINGS.c.dimensions + literal_column("0", Integer)
+    query: Select[Any] = (
+        _vectors(d)
+        .add_columns(change)
+        .where(in_scope(EMBEDDINGS, False))
+        .where(tuple_(change, position) > tuple_(_bound("p_change", change), _integer("p_row_at")))
+        .where(change >= _bound("p_change", change))
+        .where(model == _bound("p_model", EMBEDDINGS.c.model))
+        .where(dimensions == _integer("p_dimensions"))
+        .order_by(change, position)
+        .limit(_integer("p_limit"))
+    )
+    return query
+
+
+@statement(which=("number", "positions"))
+def read_positions(d: Dialect, which: str) -> Executable | None:
+    """The positions of the vectors of a namespace in a range of positions, or their number."""
+    position = d.row_position(EMBEDDINGS)
+    if not d.counts_vector_changes or position is None:
+        return None
+    wanted = func.count().label("number") if which == "number" else position.label("row_at")
+    return (
+        select(wanted)
+        .select_from(EMBEDDINGS)
+        .where(in_scope(EMBEDDINGS, False), of_kind())
+        .where(position >= _integer("p_low"), position <= _integer("p_high"))
+    )
+
+
+@statement()
+def live_items(d: Dialect) -> Executable | None:
+    """Of the items listed as ``p_items``, those that are there and have not expired."""
+    if d.compares_vectors and not d.vectors_may_be_bytes:
+        return None
+    wanted = d.listed("p_items", ("namespace", "key"))
+    # Joined, they would be looked for in all items, rather than each by its key.
+    there: Select[Any] = select(literal_column("1")).where(
+        ITEMS.c.tenant == _bound("k_tenant", ITEMS.c.tenant),
+        ITEMS.c.namespace == wanted.c.namespace,
+        ITEMS.c.key == wanted.c.key,
+        live_item(),
+    )
+    return select(wanted.c.namespace, wanted.c.key).where(there.exists())
+
+
+def listed(items: Sequence[Item]) -> str:
+    """The value to bind as a list of items, their keys as they are stored."""
+    return orjson.dumps(items).decode()
+
+
+def lists_of(items: Sequence[Item]) -> Iterator[str]:
+    """The same as several values, each short enough to be bound in a query by any database."""
+    some: list[Item] = []
+    room = LIST_BYTES
+    for item in items:
+        size = len(orjson.dumps(item)) + 1
+        if some and size > room:
+            yield listed(some)
+            some, room = [], LIST_BYTES
+        some.append(item)
+        room -= size
+    if some:
+        yield listed(some)
+
+
+# --- The database compares ------------------------------------------------------------------------
+
+
+@statement(metric=METRICS, below=(False, True), among=(False, True))
+def rank_all(d: Dialect, metric: str, below: bool, among: bool) -> Executable | None:
+    """The nearest of all vectors of a scope, each compared; ``alive`` is 1 if the item is."""
+    if not d.compares_vectors or (among and d.list_bytes is not None):
+        return None
+    distance = d.vector_distance(EMBEDDINGS.c.vector, "p_vector", metric).label("distance")
+    part = [EMBEDDINGS.c[name] for name in PART]
+    query = select(*part, distance).where(in_scope(EMBEDDINGS, below), of_kind())
+    if among:
+        wanted = d.listed("p_items", ("namespace", "key"))
+        query = query.join(
+            wanted,
+            and_(EMBEDDINGS.c.namespace == wanted.c.namespace, EMBEDDINGS.c.key == wanted.c.key),
+        )
+    return _with_life(d, query.order_by(distance, *part))
+
+
+@statement(metric=METRICS, below=(False, True), dimensions=INDEXED_DIMENSIONS)
+def rank_by_index(d: Dialect, metric: str, below: bool, dimensions: int) -> Executable | None:
+    """About the nearest vectors of a scope, by an index; with their true distances."""
+    vector = EMBEDDINGS.c.vector
+    about = d.vector_index_distance(vector, "p_vector", metric, dimensions)
+    if about is None:
+        return None
+    rough = about.label("rough")
+    true = d.vector_distance(vector, "p_vector", metric).label("distance")
+    query = (
+        select(*(EMBEDDINGS.c[name] for name in PART), true, rough)
+        .where(in_scope(EMBEDDINGS, below))
+        .where(EMBEDDINGS.c.model == _bound("p_model", EMBEDDINGS.c.model))
+        # The index is of these only, and that has to be seen before any value is bound.
+        .where(EMBEDDINGS.c.dimensions == literal_column(str(int(dimensions)), Integer))
+    )
+    return _with_life(d, query.order_by(rough))
+
+
+@statement()
+def vector_indexes(d: Dialect) -> Executable | None:
+    """The vector indexes of the schema ``:p_schema``."""
+    return d.vector_indexes()
+
+
+@statement()
+def only_by_vector_index(d: Dialect) -> Executable | None:
+    """From here to the end of the transaction no other way is taken."""
+    return d.only_by_vector_index()
+
+
+@statement()
+def current_vector_settings(d: Dialect) -> Executable | None:
+    """What `only_by_vector_index` would change."""
+    return d.current_vector_settings()
+
+
+def _with_life(d: Dialect, query: Select[Any]) -> Executable:
+    # The items of the nearest only: joined before, each vector of the scope would be looked up.
+    near = d.once(query.limit(_integer("p_limit")), "near")
+    alive = case((live_item(), literal_column("1")), else_=literal_column("0")).label("alive")
+    return (
+        select(*(near.c[name] for name in (*PART, "distance")), alive)
+        .select_from(near)
+        .join(
+            ITEMS,
+            and_(
+                ITEMS.c.tenant == _bound("k_tenant", ITEMS.c.tenant),
+                ITEMS.c.namespace == near.c.namespace,
+                ITEMS.c.key == near.c.key,
+            ),
+        )
+    )
+
+
+def _vectors(d: Dialect) -> Any:
+    # As they are stored, and as the driver gives them: there are many, and few are looked at.
+    columns = [
+        type_coerce(EMBEDDINGS.c[name], NULLTYPE).label(name)
+        for name in ("namespace", "key", "field", "part", "vector")
+    ]
+    position = d.row_position(EMBEDDINGS)
+    return select(*columns, *([] if position is None else [position.label("row_at")]))
+
+
+def _bound(name: str, column: ColumnElement[Any]) -> BindParameter[Any]:
+    return bindparam(name, type_=column.type)
+
+
+def _integer(name: str) -> BindParameter[Any]:
+    return bindparam(name, type_=Integer)

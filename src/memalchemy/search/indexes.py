@@ -1,0 +1,216 @@
+"""Vector indexes: building one beside readers and writers, what there are, dropping one.
+
+None is built by itself: with one, writing many vectors takes a hundred times as long. They hold
+half precision, which finds as well at half the size and is all that takes over 2,000 dimensions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Executable
+
+from memalchemy.contracts import Progress
+from memalchemy.database import Database
+from memalchemy.dialects import Dialect
+from memalchemy.dialects.base import vector_index_name
+from memalchemy.errors import AuthenticationFailed, CapabilityMissing, Conflict, NotFound
+from memalchemy.search.distances import forget_indexes
+from memalchemy.search.embeddings import (
+    INDEXED_DIMENSIONS,
+    has_native_vectors,
+    vector_indexes,
+)
+from memalchemy.search.nearness import METRICS
+from memalchemy.statements import Parameters, Program, statement
+
+SECONDS_BETWEEN_LOOKS = 0.5
+
+_NAME = re.compile(rf"ix_embeddings_hnsw_([0-9]+)_({'|'.join(METRICS)})")
+
+
+@dataclass(frozen=True, slots=True)
+class VectorIndex:
+    """An index of all vectors of so many dimensions, by one metric.
+
+    ``state`` is ``ready``, ``building``, or ``invalid``: what an interrupted build has left, which
+    takes space and is not used. Building it again replaces it.
+    """
+
+    name: str
+    dimensions: int
+    metric: str
+    state: str
+    bytes: int
+
+
+@statement()
+def vector_index_progress(d: Dialect) -> Executable | None:
+    """How far the build of a vector index is."""
+    return d.vector_index_progress()
+
+
+@statement(metric=METRICS, dimensions=INDEXED_DIMENSIONS)
+def build_vector_index(d: Dialect, metric: str, dimensions: int) -> Executable | None:
+    """Build a vector index."""
+    return d.build_vector_index(metric, dimensions)
+
+
+@statement(metric=METRICS, dimensions=INDEXED_DIMENSIONS)
+def drop_vector_index(d: Dialect, metric: str, dimensions: int) -> Executable | None:
+    """Drop a vector index."""
+    return d.drop_vector_index(metric, dimensions)
+
+
+async def list_indexes(db: Database) -> list[VectorIndex]:
+    """The vector indexes there are, by name.
+
+    Raises:
+        CapabilityMissing: this database has none, or not from here; the message says what to do.
+    """
+    await _check(db)
+    rows = await db.read(lambda: _one(vector_indexes(db.dialect), {"p_schema": db.schema}))
+    found = []
+    for name, valid, building, size in rows:
+        if (match := _NAME.fullmatch(name)) is not None:
+            state = "building" if building else "ready" if valid else "invalid"
+            found.append(VectorIndex(name, int(match[1]), match[2], state, int(size)))
+    return found
+
+
+async def build_index(
+    db: Database,
+    *,
+    dimensions: int,
+    metric: str = "cosine",
+    progress: Callable[[Progress], object] | None = None,
+) -> VectorIndex:
+    """Build the index of all vectors of *dimensions*, while others read and write.
+
+    One that is there is left as it is; what an interrupted build has left is replaced. *progress*
+    is told how many pages of the table have been read, while they are.
+
+    Raises:
+        ValueError: *metric* is none of cosine, dot, l2.
+        CapabilityMissing: this database has no such index, or none of so many dimensions.
+        AuthenticationFailed: the role may not: the message is what the owner of the tables runs.
+        Conflict: the index is being built already.
+    """
+    if metric not in METRICS:
+        raise ValueError(f"metric is one of {', '.join(METRICS)}, not {metric!r}")
+    if type(dimensions) is not int or dimensions < 1:
+        raise ValueError(f"dimensions is a whole number of at least 1, not {dimensions!r}")
+    await _check(db, metric, dimensions)
+    if dimensions not in INDEXED_DIMENSIONS:
+        raise CapabilityMissing(
+            f"an index holds vectors of up to {INDEXED_DIMENSIONS.high:,} dimensions, not "
+            f"{dimensions:,}; without one a search compares all vectors"
+        )
+    there = await _find(db, vector_index_name(metric, dimensions))
+    if there is not None and there.state == "building":
+        raise Conflict(f"{there.name} is being built already", current=there)
+    if there is not None and there.state == "ready":
+        return there
+    d = db.dialect
+    with _owners_only(db, metric, dimensions, drop=False):
+        if there is not None:
+            await db.maintain(
+                lambda: _one(drop_vector_index(d, metric=metric, dimensions=dimensions))
+            )
+        building = asyncio.ensure_future(
+            db.maintain(lambda: _one(build_vector_index(d, metric=metric, dimensions=dimensions)))
+        )
+        try:
+            await _watch(db, building, progress)
+        except BaseException:
+            building.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.gather(building, return_exceptions=True)
+            raise
+        await building
+    forget_indexes(db)
+    made = await _find(db, vector_index_name(metric, dimensions))
+    if made is None:
+        raise Conflict("the index was dropped while it was built")
+    return made
+
+
+async def drop_index(db: Database, name: str) -> None:
+    """Drop a vector index by its name, while others read and write.
+
+    Raises:
+        NotFound: there is no vector index of that name.
+        AuthenticationFailed: the role may not: the message is what the owner of the tables runs.
+    """
+    await _check(db)
+    there = await _find(db, name)
+    if there is None:
+        raise NotFound(f"there is no vector index {name!r}")
+    metric, dimensions = there.metric, there.dimensions
+    if dimensions not in INDEXED_DIMENSIONS:
+        raise NotFound(f"{name!r} is no index of memalchemy's")
+    with _owners_only(db, metric, dimensions, drop=True):
+        await db.maintain(
+            lambda: _one(drop_vector_index(db.dialect, metric=metric, dimensions=dimensions))
+        )
+    forget_indexes(db)
+
+
+async def _watch(
+    db: Database,
+    building: asyncio.Future[Any],
+    progress: Callable[[Progress], object] | None,
+) -> None:
+    """Tell how far *building* is until it is done."""
+    look = vector_index_progress(db.dialect)
+    while not building.done():
+        if progress is not None:
+            rows = await db.read(lambda: _one(look, {"p_schema": db.schema}))
+            if rows and rows[0].total:
+                progress(Progress(int(rows[0].done), int(rows[0].total)))
+        await asyncio.wait([building], timeout=SECONDS_BETWEEN_LOOKS)
+
+
+async def _check(db: Database, metric: str = "cosine", dimensions: int = 384) -> None:
+    """Raise unless this database has vector indexes that can be seen to from here."""
+    d = db.dialect
+    if not d.compares_vectors:
+        raise CapabilityMissing(
+            f"vectors are compared exactly on {d}, and kept in memory: that needs no index"
+        )
+    if d.vector_indexes() is None:
+        commands = d.vector_index_commands(metric, dimensions, db.schema)
+        raise CapabilityMissing(
+            f"on {d} a vector index is the administrator's to build; as the owner of the tables "
+            f"run: {' '.join(commands)}"
+        )
+    if not await db.read(lambda: has_native_vectors(db)):
+        raise CapabilityMissing(
+            "this database has no type for vectors, so they are stored as bytes and compared "
+            f"exactly. Run, as a superuser: {'; '.join(d.vector_type_commands)}; then: memalchemy "
+            "--db URL upgrade"
+        )
+
+
+async def _find(db: Database, name: str) -> VectorIndex | None:
+    return next((one for one in await list_indexes(db) if one.name == name), None)
+
+
+@contextlib.contextmanager
+def _owners_only(db: Database, metric: str, dimensions: int, *, drop: bool) -> Any:
+    try:
+        yield
+    except AuthenticationFailed as error:
+        commands = db.dialect.vector_index_commands(metric, dimensions, db.schema, drop=drop)
+        raise AuthenticationFailed(
+            f"only the owner of the tables can do this; as that role run: {' '.join(commands)}"
+        ) from error
+
+
+def _one(statement: Executable, binds: Parameters = None) -> Program[Any]:
+    return (yield statement, binds)

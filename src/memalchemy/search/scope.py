@@ -1,0 +1,107 @@
+"""Which items a search is of: one namespace, or one and all below it; and only what is alive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import orjson
+from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, not_, or_, select, tuple_
+
+from memalchemy.dialects import Dialect
+from memalchemy.keys import encode_id
+from memalchemy.schema import EmbeddingRow, StoreItemRow
+
+ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
+EMBEDDINGS: Table = EmbeddingRow.__table__  # type: ignore[assignment]
+
+ITEM_KEY = ("tenant", "namespace", "key")
+
+HOUSE = "/~"
+"""How memalchemy's own namespaces begin. In a user's ``~`` is escaped, as ~0, ~1 or ~2."""
+
+
+def in_scope(table: Any, below: bool) -> ColumnElement[bool]:
+    """The rows of a namespace; with *below* of those under it too. Binds `scope_binds`."""
+    tenant = table.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    if not below:
+        return and_(tenant, table.c.namespace == _path("k_namespace"))
+    return and_(
+        tenant,
+        table.c.namespace >= _path("k_namespace"),
+        table.c.namespace < _path("k_beyond"),
+        not_of_the_house(table),
+    )
+
+
+def not_of_the_house(table: Any) -> ColumnElement[bool]:
+    """Under the root lie memalchemy's own namespaces as well: with letters after the ``~``."""
+    own = and_(table.c.namespace >= _path("k_house"), table.c.namespace < _path("k_house_end"))
+    return not_(own)
+
+
+def scope_binds(tenant: str, path: str, below: bool) -> dict[str, Any]:
+    """What `in_scope` binds, for an encoded namespace. All below it begins with it."""
+    binds = {"k_tenant": tenant, "k_namespace": path}
+    if below:
+        binds |= {"k_beyond": path[:-1] + "0", "k_house": HOUSE + "a", "k_house_end": HOUSE + "{"}
+    return binds
+
+
+def of_item(table: Any) -> ColumnElement[bool]:
+    """The row, or rows, of one item; binds ``k_tenant``, ``k_namespace``, ``k_key``."""
+    return and_(
+        *(table.c[name] == bindparam(f"k_{name}", type_=ITEMS.c[name].type) for name in ITEM_KEY)
+    )
+
+
+def same_item(a: Any, b: Any) -> ColumnElement[bool]:
+    return and_(*(a.c[name] == b.c[name] for name in ITEM_KEY))
+
+
+def live_item(table: Any = ITEMS) -> ColumnElement[bool]:
+    """Not expired; binds ``p_now``."""
+    now = bindparam("p_now", type_=ITEMS.c.expires_at.type)
+    return or_(table.c.expires_at.is_(None), table.c.expires_at > now)
+
+
+Place = tuple[str, str]
+"""An item's encoded namespace and its key."""
+
+LISTED = 500
+"""How many items one statement names, at most."""
+
+
+def key_lists(d: Dialect, places: Iterable[Place]) -> Iterator[str]:
+    """*places* as values for `Dialect.listed`, as many as it takes."""
+    some: list[bytes] = []
+    length = 0
+    for path, key in places:
+        spelt = orjson.dumps([path, encode_id(key)])
+        too_long = d.list_bytes is not None and length + len(spelt) + 1 > d.list_bytes
+        if some and (len(some) == LISTED or too_long):
+            yield _array(some)
+            some, length = [], 0
+        some.append(spelt)
+        length += len(spelt) + 1
+    if some:
+        yield _array(some)
+
+
+def is_listed(d: Dialect, table: Any) -> ColumnElement[bool]:
+    """Whether a row is of an item that ``p_keys`` names; see `key_lists`.
+
+    Not a join: without statistics SQLite goes through all items of the tenant for that, and for
+    each through the list.
+    """
+    named = d.listed("p_keys", ("namespace", "key"))
+    names: Select[Any] = select(named.c.namespace, named.c.key)
+    return tuple_(table.c.namespace, table.c.key).in_(names)
+
+
+def _array(spelt: list[bytes]) -> str:
+    return (b"[" + b",".join(spelt) + b"]").decode()
+
+
+def _path(name: str) -> Any:
+    return bindparam(name, type_=ITEMS.c.namespace.type)

@@ -1,0 +1,141 @@
+"""From values to vectors: which texts of a value are embedded, and the caller's function for it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memalchemy.codec import text
+from memalchemy.errors import CapabilityMissing
+from memalchemy.keys import check_name
+from memalchemy.search.vectors import check_vector
+from memalchemy.store.writing import VectorRow
+
+Vectors = Sequence[Sequence[float]]
+Embedder = Callable[[list[str]], Vectors | Awaitable[Vectors]]
+"""Texts in, a vector for each out, in their order; plain or a coroutine function."""
+
+Index = bool | Sequence[str] | None
+
+WHOLE = ""
+"""The field of a vector that stands for the whole value."""
+
+MAX_FIELD_CHARACTERS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text to embed, and where its vector belongs."""
+
+    field: str
+    part: int
+    text: str
+
+
+def texts_of(value: Any, index: bool | Sequence[str]) -> list[Text]:
+    """What to embed of *value*: all its texts as one, or each of some fields.
+
+    A field is a top-level key, or a JSON pointer if it begins with ``/``. A list of texts under it
+    gives a part each; anything else that holds texts gives one.
+    """
+    if index is False:
+        return []
+    if index is True:
+        whole = "\n".join(text.strings(value))
+        return [Text(WHOLE, 0, whole)] if whole.strip() else []
+    if isinstance(index, str):
+        raise TypeError("index is True, False or a list of fields, not one string")
+    found = []
+    for field in index:
+        check_field(field)
+        for part, said in enumerate(_parts(_at(value, field))):
+            if said.strip():
+                found.append(Text(field, part, said))
+    return found
+
+
+def check_field(field: object) -> str:
+    """Return *field* if it can name a vector of an item."""
+    if isinstance(field, str) and len(field) > MAX_FIELD_CHARACTERS:
+        raise ValueError(f"a field's name has at most {MAX_FIELD_CHARACTERS} characters")
+    return check_name(field, "field")
+
+
+def _at(value: Any, field: str) -> Any:
+    steps = [field]
+    if field.startswith("/"):
+        steps = [s.replace("~1", "/").replace("~0", "~") for s in field[1:].split("/")]
+    for step in steps:
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, (list, tuple)) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value
+
+
+def _parts(found: Any) -> list[str]:
+    if isinstance(found, str):
+        return [found]
+    if isinstance(found, (list, tuple)) and all(isinstance(one, str) for one in found):
+        return list(found)
+    joined = "\n".join(text.strings(found))
+    return [joined] if joined else []
+
+
+def rows_of(embedding: Any, model: str) -> list[VectorRow]:
+    """The rows of vectors that a caller gives: one, or of fields, or of fields in parts.
+
+    Raises:
+        TypeError, ValueError: one of them is no vector, or none that can be searched for.
+    """
+    given = embedding if isinstance(embedding, Mapping) else {WHOLE: embedding}
+    rows = []
+    for field, vectors in given.items():
+        check_field(field)
+        parts = vectors if _is_nested(vectors) else [vectors]
+        for part, vector in enumerate(parts):
+            rows.append(VectorRow(field, model, part, check_vector(vector)))
+    return rows
+
+
+def _is_nested(vectors: Any) -> bool:
+    if getattr(vectors, "ndim", 1) == 2:
+        return True
+    return isinstance(vectors, (list, tuple)) and any(isinstance(v, Sequence) for v in vectors)
+
+
+async def embed(embedder: Embedder, texts: Iterable[str]) -> list[Any]:
+    """A checked vector for each of *texts*, from one call.
+
+    Raises:
+        ValueError: the function gave another number of vectors, or something that is none.
+    """
+    wanted = list(texts)
+    if not wanted:
+        return []
+    found: Any = embedder(wanted)
+    if inspect.isawaitable(found):
+        found = await found
+    if not hasattr(found, "__iter__"):
+        raise TypeError(
+            f"the embedder gave {type(found).__name__}; it must give a vector for each text"
+        )
+    vectors = list(found)
+    if len(vectors) != len(wanted):
+        raise ValueError(
+            f"the embedder gave {len(vectors)} vectors for {len(wanted)} texts; it must give one "
+            "for each, in their order"
+        )
+    return [check_vector(vector, "a vector of the embedder") for vector in vectors]
+
+
+def no_embedder(what: str) -> CapabilityMissing:
+    """The error for a call that needs vectors of texts, where nobody makes them."""
+    return CapabilityMissing(
+        f"{what} needs vectors of texts: give Store an embedder=, a function of a list of texts, "
+        "or this call an embedding="
+    )

@@ -1,0 +1,301 @@
+"""A store's contents in order, page by page; and what goes as a whole. Ranks nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from memalchemy.codec.items import FieldWords
+from memalchemy.contracts import StoreItem, check_limit
+from memalchemy.database import HostConnection
+from memalchemy.events import Event, operation
+from memalchemy.filters import Filter
+from memalchemy.keys import check_name, decode_namespace, encode_id, encode_namespace
+from memalchemy.search.items import narrowed_items
+from memalchemy.search.scope import HOUSE, LISTED, Place, key_lists, scope_binds
+from memalchemy.statements import Program
+from memalchemy.store import queries, writing
+from memalchemy.store.shelf import Namespace, Shelf, taken
+
+PAGE = 500
+
+
+class Listing(Shelf):
+    """What is there."""
+
+    async def list_keys(
+        self,
+        namespace: Namespace,
+        limit: int = 100,
+        *,
+        prefix: str | None = None,
+        after: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[str]:
+        """Keys of this very namespace, in the order of their code points, at most *limit*.
+
+        Those that begin with *prefix*; those beyond *after*, the last of the page before.
+        """
+        limit, start = check_limit(limit), after
+        if prefix is not None:
+            check_name(prefix, "prefix")
+        if after is not None:
+            check_name(after, "after")
+        binds = scope_binds(self.db.tenant, encode_namespace(namespace), below=False)
+        found: list[str] = []
+        with operation("store.list", **self._about(namespace)) as event:
+            if prefix and (start is None or start < prefix):
+                if await self._has(binds, prefix, connection):
+                    found.append(prefix)
+                start = prefix
+            while len(found) < limit:
+                statement = queries.list_keys(self.db.dialect, after=start is not None)
+                values = binds | {"p_limit": limit - len(found), "p_after_key": start}
+                rows = await self._rows(statement, values, connection, event, stale=True)
+                keys = [row.key for row in rows]
+                fitting = [key for key in keys if not prefix or key.startswith(prefix)]
+                found += fitting
+                if len(keys) < values["p_limit"] or len(fitting) < len(keys):
+                    break
+                start = keys[-1]
+        return found[:limit]
+
+    async def list_items(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        filter: Mapping[str, Any] | None = None,
+        limit: int = 100,
+        after: StoreItem | None = None,
+        order: str = "newest",
+        connection: HostConnection | None = None,
+    ) -> list[StoreItem]:
+        """Items of the namespace, with *prefix* also of those below it, at most *limit*.
+
+        ``newest``: by the time of the last write, then by namespace and key, both backwards.
+        ``key``: by namespace and key. The next page comes *after* the last item of this one, and
+        is right however many were written meanwhile.
+        """
+        limit = check_limit(limit)
+        path, wanted = encode_namespace(namespace), Filter.parse(filter)
+        if after is not None and not isinstance(after, StoreItem):
+            raise TypeError("after is the last StoreItem of the page before")
+        if order not in queries.ORDERS:
+            raise ValueError(f"order is one of {', '.join(queries.ORDERS)}, not {order!r}")
+        with operation("store.list", **self._about(namespace)) as event:
+            pages = self._pages(path, prefix, order, after, limit, wanted, connection, event)
+            return await taken(pages, limit)
+
+    async def count(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """How many items the namespace holds, with *prefix* also those below it."""
+        binds = scope_binds(self.db.tenant, encode_namespace(namespace), prefix)
+        statement = queries.count_items(self.db.dialect, below=prefix)
+        with operation("store.list", **self._about(namespace)) as event:
+            rows = await self._rows(statement, binds, connection, event, stale=True)
+        return int(rows[0][0])
+
+    async def list_namespaces(
+        self,
+        prefix: Namespace | None = None,
+        limit: int = 100,
+        *,
+        after: Namespace | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[tuple[str, ...]]:
+        """Namespaces that hold an item, at most *limit*; with *prefix*, it and those below it.
+
+        In the order of their stored paths. The next page comes *after* the last of this one.
+        """
+        low = encode_namespace(prefix or ())
+        binds = {
+            "k_tenant": self.db.tenant,
+            "p_low": low,
+            "p_high": low[:-1] + "0",
+            "p_house": HOUSE + "a",
+            "p_house_end": HOUSE + "{",
+            "p_limit": check_limit(limit),
+        }
+        if after is not None:
+            # Right behind a path comes nothing that is not below it.
+            binds["p_low"] = max(low, encode_namespace(after) + "\x01")
+        with operation("store.list", tenant=self.db.tenant) as event:
+            statement = queries.list_paths(self.db.dialect)
+            rows = await self._rows(statement, binds, connection, event, stale=True)
+        return [decode_namespace(row.place) for row in rows]
+
+    async def clear_namespace(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Remove all items of the namespace, with *prefix* also those below it; how many."""
+        binds = scope_binds(self.db.tenant, encode_namespace(namespace), prefix)
+        values = binds | {"p_now": datetime.now(UTC)}
+        d = self.db.dialect
+
+        def program() -> Program[int]:
+            alive = yield queries.count_items(d, below=prefix), values
+            yield writing.clear_items(d, below=prefix), values
+            return int(alive[0][0])
+
+        with operation("store.clear", **self._about(namespace)) as event:
+            removed = await self._write(program, connection, event)
+            event.details["removed"] = removed
+        return removed
+
+    async def sweep(self, *, connection: HostConnection | None = None) -> int:
+        """Remove the tenant's expired items, which nobody can see any more; how many.
+
+        A few hundred at a time, each time in a transaction of its own.
+        """
+        values = {"k_tenant": self.db.tenant, "p_now": datetime.now(UTC), "p_limit": LISTED}
+        d = self.db.dialect
+
+        def program() -> Program[int | None]:
+            rows = yield queries.list_expired(d), values
+            gone = 0
+            for listed in key_lists(d, ((row.namespace, row.key) for row in rows)):
+                gone += (yield queries.drop_expired(d), values | {"p_keys": listed}).touched
+            return gone if rows else None
+
+        removed = 0
+        with operation("store.sweep", tenant=self.db.tenant) as event:
+            while (gone := await self._write(program, connection, event)) is not None:
+                removed += gone
+            event.details["removed"] = removed
+        return removed
+
+    async def _has(
+        self, binds: Mapping[str, Any], key: str, connection: HostConnection | None
+    ) -> bool:
+        values = dict(binds) | {"k_key": key}
+        return bool(await self._rows(queries.has_item(self.db.dialect), values, connection))
+
+    async def _pages(
+        self,
+        path: str,
+        below: bool,
+        order: str,
+        after: StoreItem | None,
+        limit: int,
+        wanted: Filter | None,
+        connection: HostConnection | None,
+        event: Event,
+    ) -> AsyncGenerator[StoreItem]:
+        """Items in order, page by page, those that the filter lets through."""
+        few = await self._few(path, below, wanted, connection, event)
+        if few is not None:
+            for item in _sorted(few, order, after):
+                yield item
+            return
+        size = min(limit, PAGE) if wanted is None else PAGE
+        while size:
+            binds = scope_binds(self.db.tenant, path, below) | {"p_limit": size}
+            if after is not None:
+                binds |= _mark(after)
+            statement = queries.list_items(
+                self.db.dialect, order=order, below=below, after=after is not None
+            )
+            rows = await self._rows(statement, binds, connection, event, stale=True)
+            for row in rows:
+                item = queries.item(row)
+                if wanted is None or wanted.matches(item.value, item.metadata):
+                    yield item
+                after = item
+            if len(rows) < size:
+                return
+
+    def _narrowed(
+        self, path: str, below: bool, wanted: Filter | None
+    ) -> Callable[[int], Program[Sequence[Place] | None]] | None:
+        """The items that may pass a filter, if an index knows: a program that gives them.
+
+        Or ``None``, if they are more than it is given.
+        """
+        d, fields = self.db.dialect, words_of(wanted)
+        if not fields or not d.indexes_fields:
+            return None
+        scope = scope_binds(self.db.tenant, path, below)
+        scope |= d.item_scope(self.db.tenant, path, below, fields)
+
+        def program(most: int) -> Program[Sequence[Place] | None]:
+            rows = yield narrowed_items(d, below=below), scope | {"p_limit": most + 1}
+            return None if len(rows) > most else [(row.namespace, row.key) for row in rows]
+
+        return program
+
+    async def _few(
+        self,
+        path: str,
+        below: bool,
+        wanted: Filter | None,
+        connection: HostConnection | None,
+        event: Event,
+    ) -> list[StoreItem] | None:
+        """All that pass a filter, in no order, if an index says that they are few."""
+        narrowed = self._narrowed(path, below, wanted)
+        if narrowed is None:
+            return None
+        places = await self.db.read(
+            lambda: narrowed(PAGE), connection=connection, event=event, stale=True
+        )
+        if places is None:
+            return None
+        return list((await self._items(places, wanted, connection, event)).values())
+
+    async def _items(
+        self,
+        places: Sequence[Place],
+        wanted: Filter | None,
+        connection: HostConnection | None,
+        event: Event,
+    ) -> dict[Place, StoreItem]:
+        """The items at *places*, in their order, that are there and pass the filter."""
+        found: dict[Place, StoreItem] = {}
+        statement = queries.read_items(self.db.dialect)
+        for listed in key_lists(self.db.dialect, places):
+            binds = {"k_tenant": self.db.tenant, "p_keys": listed}
+            for row in await self._rows(statement, binds, connection, event, stale=True):
+                item = queries.item(row)
+                if wanted is None or wanted.matches(item.value, item.metadata):
+                    found[row.namespace, row.key] = item
+        return {place: found[place] for place in places if place in found}
+
+
+def words_of(wanted: Filter | None) -> list[FieldWords]:
+    """The words of fields that an item which passes a filter may have."""
+    equalities = [] if wanted is None else wanted.equalities()
+    return [FieldWords.of(path, values) for path, values in equalities]
+
+
+def _sorted(items: list[StoreItem], order: str, after: StoreItem | None) -> list[StoreItem]:
+    """As the database orders them, and what comes after one of them."""
+
+    def place(item: StoreItem) -> tuple[Any, ...]:
+        spelt = encode_namespace(item.namespace), encode_id(item.key)
+        return (item.updated_at, *spelt) if order == "newest" else spelt
+
+    backwards = order == "newest"
+    ordered = sorted(items, key=place, reverse=backwards)
+    if after is None:
+        return ordered
+    mark = place(after)
+    return [one for one in ordered if (place(one) < mark if backwards else place(one) > mark)]
+
+
+def _mark(item: StoreItem) -> dict[str, Any]:
+    return {
+        "p_after_updated_at": item.updated_at,
+        "p_after_namespace": encode_namespace(item.namespace),
+        "p_after_key": item.key,
+    }

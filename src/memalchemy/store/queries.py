@@ -1,0 +1,209 @@
+"""What a store reads: items by key, in order, by namespace. Only what is alive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    not_,
+    or_,
+    select,
+)
+
+from memalchemy.codec.items import decode_item
+from memalchemy.contracts import StoreItem
+from memalchemy.dialects import Dialect
+from memalchemy.keys import decode_namespace
+from memalchemy.search.scope import (
+    EMBEDDINGS,
+    ITEMS,
+    in_scope,
+    is_listed,
+    live_item,
+    of_item,
+)
+from memalchemy.statements import statement
+
+STORED = (
+    "namespace",
+    "key",
+    "meta",
+    "version",
+    "codec",
+    "checksum",
+    "created_at",
+    "updated_at",
+    "expires_at",
+    "lifetime",
+    "value",
+)
+ORDERS = ("newest", "key")
+
+
+def stored() -> list[ColumnElement[Any]]:
+    """The columns that `item` reads."""
+    return [ITEMS.c[name] for name in STORED]
+
+
+def item(row: Any) -> StoreItem:
+    """The item of a row of `stored` columns."""
+    return StoreItem(
+        decode_namespace(row.namespace),
+        row.key,
+        value(row),
+        row.meta,
+        row.created_at,
+        row.updated_at,
+        row.version,
+        row.expires_at,
+    )
+
+
+def value(row: Any) -> Any:
+    return decode_item(bytes(row.value), row.checksum, row.codec)
+
+
+@statement()
+def read_item(d: Dialect) -> Executable:
+    """One item."""
+    return select(*stored()).where(of_item(ITEMS), live_item())
+
+
+@statement()
+def has_item(d: Dialect) -> Executable:
+    """Whether an item is there: a row, or none."""
+    return select(ITEMS.c.version).where(of_item(ITEMS), live_item())
+
+
+@statement()
+def read_items(d: Dialect) -> Executable:
+    """The items that ``p_keys`` lists, of one tenant."""
+    tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    return select(*stored()).where(tenant, is_listed(d, ITEMS), live_item())
+
+
+@statement(after=(False, True))
+def list_keys(d: Dialect, after: bool) -> Executable:
+    """Keys of one namespace, in their order; beyond ``p_after_key``."""
+    conditions = [in_scope(ITEMS, below=False), live_item()]
+    if after:
+        conditions.append(ITEMS.c.key > _bind("after_key", ITEMS.c.key))
+    return _limited(select(ITEMS.c.key).where(*conditions).order_by(ITEMS.c.key))
+
+
+@statement(order=ORDERS, below=(False, True), after=(False, True))
+def list_items(d: Dialect, order: str, below: bool, after: bool) -> Executable:
+    """Items with all they hold: the newest first, or by namespace and key."""
+    columns = [ITEMS.c.namespace, ITEMS.c.key]
+    if order == "newest":
+        columns.insert(0, ITEMS.c.updated_at)
+    conditions = [in_scope(ITEMS, below), live_item()]
+    if after:
+        conditions.append(_beyond(order))
+    ordered = [column.desc() if order == "newest" else column for column in columns]
+    return _limited(select(*stored()).where(*conditions).order_by(*ordered))
+
+
+def _beyond(order: str) -> ColumnElement[bool]:
+    """What comes after an item in the order; spelt out, because not all compare tuples."""
+    names = ["updated_at", "namespace", "key"] if order == "newest" else ["namespace", "key"]
+    beyond: ColumnElement[bool] | None = None
+    for name in reversed(names):
+        column, mark = ITEMS.c[name], _bind(f"after_{name}", ITEMS.c[name])
+        past = column < mark if order == "newest" else column > mark
+        beyond = past if beyond is None else or_(past, and_(column == mark, beyond))
+    assert beyond is not None
+    return beyond
+
+
+@statement(below=(False, True))
+def count_items(d: Dialect, below: bool) -> Executable:
+    """How many items there are."""
+    return select(func.count()).select_from(ITEMS).where(in_scope(ITEMS, below), live_item())
+
+
+@statement()
+def list_paths(d: Dialect) -> Executable:
+    """The next namespaces of a range that hold an item: from ``p_low`` to below ``p_high``.
+
+    One look into the key's index for each, however many items they hold.
+    """
+    later = ITEMS.alias("later")
+
+    def least(above: ColumnElement[Any], *more: ColumnElement[bool]) -> ColumnElement[Any]:
+        house = and_(
+            later.c.namespace >= _bind("house", ITEMS.c.namespace),
+            later.c.namespace < _bind("house_end", ITEMS.c.namespace),
+        )
+        found = select(func.min(later.c.namespace)).where(
+            later.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type),
+            above,
+            later.c.namespace < _bind("high", ITEMS.c.namespace),
+            not_(house),
+            live_item(later),
+            *more,
+        )
+        return found.scalar_subquery()
+
+    first = select(least(later.c.namespace >= _bind("low", ITEMS.c.namespace)).label("place"))
+    paths = first.cte("paths", recursive=True)
+    following = least(later.c.namespace > paths.c.place)
+    paths = paths.union_all(select(following).where(paths.c.place.is_not(None)))
+    return _limited(select(paths.c.place).where(paths.c.place.is_not(None)))
+
+
+@statement()
+def read_vector(d: Dialect) -> Executable:
+    """One vector of an item."""
+    names = ("field", "model", "part")
+    same = [EMBEDDINGS.c[name] == _bind(name, EMBEDDINGS.c[name]) for name in names]
+    alive = select(literal_column("1")).where(of_item(ITEMS), live_item()).exists()
+    return select(EMBEDDINGS.c.vector).where(of_item(EMBEDDINGS), *same, alive)
+
+
+@statement()
+def vectors_of_items(d: Dialect) -> Executable:
+    """The vectors of the items that ``p_keys`` lists, of one tenant and of every model."""
+    names = ("namespace", "key", "field", "model", "part", "vector")
+    tenant = EMBEDDINGS.c.tenant == bindparam("k_tenant", type_=EMBEDDINGS.c.tenant.type)
+    return select(*(EMBEDDINGS.c[name] for name in names)).where(tenant, is_listed(d, EMBEDDINGS))
+
+
+@statement(below=(False, True))
+def other_size(d: Dialect, below: bool) -> Executable:
+    """The dimensions of some vector of a model."""
+    model = EMBEDDINGS.c.model == _bind("model", EMBEDDINGS.c.model)
+    return select(EMBEDDINGS.c.dimensions).where(in_scope(EMBEDDINGS, below), model).limit(1)
+
+
+@statement()
+def list_expired(d: Dialect) -> Executable:
+    """``namespace, key`` of the tenant's items that have expired."""
+    return _limited(select(ITEMS.c.namespace, ITEMS.c.key).where(_expired()))
+
+
+@statement()
+def drop_expired(d: Dialect) -> Executable:
+    """Remove the items that ``p_keys`` lists and that have expired still."""
+    return delete(ITEMS).where(_expired(), is_listed(d, ITEMS))
+
+
+def _expired() -> ColumnElement[bool]:
+    tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    return and_(tenant, ITEMS.c.expires_at <= bindparam("p_now", type_=ITEMS.c.expires_at.type))
+
+
+def _bind(name: str, column: Any) -> Any:
+    return bindparam(f"p_{name}", type_=column.type)
+
+
+def _limited(query: Select[Any]) -> Executable:
+    return query.limit(bindparam("p_limit"))

@@ -1,0 +1,372 @@
+"""A store's search: by words, by meaning, by both. SQL ranks; Python decides about a filter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Any
+
+from memalchemy.codec import text
+from memalchemy.contracts import (
+    SearchHit,
+    SearchHits,
+    SearchPlan,
+    SemanticSearchResult,
+    StoreItem,
+    check_limit,
+)
+from memalchemy.database import HostConnection
+from memalchemy.events import Event, operation
+from memalchemy.filters import Filter
+from memalchemy.keys import encode_namespace
+from memalchemy.search.items import search_items
+from memalchemy.search.scope import Place, scope_binds
+from memalchemy.search.vectors import Wanted, check_vector, nearest
+from memalchemy.store import queries
+from memalchemy.store.embedding import check_field, embed, no_embedder
+from memalchemy.store.listing import Listing, words_of
+from memalchemy.store.shelf import Namespace, taken
+
+MODES = ("text", "vector", "hybrid")
+
+FUSED = (100, 1000)
+"""How many of each ranking take part in a hybrid one: it is the same as long as this is."""
+
+_RANK = 10
+"""Reciprocal rank fusion: how slowly a rank loses its weight."""
+
+PAGE = 100
+"""Candidates that are looked at together, where a filter may drop some; at first."""
+
+LARGEST_PAGE = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is looked for, and where."""
+
+    path: str
+    below: bool
+    query: str | None
+    vector: Any
+    model: str
+    filter: Filter | None
+    threshold: float | None
+    connection: HostConnection | None
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A place in a ranking, with the item that is there."""
+
+    item: StoreItem
+    score: float
+    distance: float | None = None
+
+
+class Searching(Listing):
+    """Finding items."""
+
+    async def search(
+        self,
+        namespace: Namespace,
+        query: str | None = None,
+        *,
+        prefix: bool = False,
+        mode: str = "text",
+        filter: Mapping[str, Any] | None = None,
+        limit: int = 10,
+        offset: int = 0,
+        threshold: float | None = None,
+        embedding: Any | None = None,
+        model: str | None = None,
+        explain: bool = False,
+        connection: HostConnection | None = None,
+    ) -> SearchHits:
+        """Items of the namespace, with *prefix* also of those below it, the best first.
+
+        There are fewer than *limit* only where no more exist. Without *query* and *embedding* they
+        are listed, the newest first, without a score, whatever *mode* and *threshold* say.
+
+        Args:
+            mode: ``text``: by words, rare ones counting more, any of them; the score is the share
+                of the query that was found. ``vector``: by meaning, as the store's metric has it.
+                ``hybrid``: by both rankings, in which a place near the top counts most.
+            filter: see `memalchemy.filters`.
+            offset: how many of the best to leave out. Pages of a hybrid search fit together only
+                as far as its first 50 hits.
+            threshold: the least score.
+            embedding: the vector to look for; otherwise the embedder makes one of *query*. Not
+                looked at in the mode ``text``.
+            explain: say in ``plans`` how it was found.
+
+        Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
+        *query* is an operator. A query without words finds nothing by words.
+
+        Raises:
+            CapabilityMissing: a vector of *query* is needed, and there is no embedder.
+            ValueError: there are vectors of the model, but none of this size.
+        """
+        limit, offset = check_limit(limit), check_limit(offset)
+        if mode not in MODES:
+            raise ValueError(f"mode is one of {', '.join(MODES)}, not {mode!r}")
+        if query is not None and not isinstance(query, str):
+            raise TypeError(f"query is a str, not {type(query).__name__}")
+        if embedding is not None and mode == "text":
+            if query is not None:
+                raise ValueError("embedding= is for the modes vector and hybrid")
+            mode = "vector"
+        _check_threshold(threshold)
+        path, wanted = encode_namespace(namespace), Filter.parse(filter)
+        if query is None and embedding is None:
+            with operation("store.search", **self._about(namespace)) as event:
+                pages = self._pages(
+                    path, prefix, "newest", None, limit + offset, wanted, connection, event
+                )
+                items = await taken(pages, limit + offset)
+            return _hits([_hit(item, None) for item in items[offset:]], [_LISTED], explain)
+        vector = await self._vector(query, embedding) if mode != "text" else None
+        with operation("store.search", **self._about(namespace)) as event:
+            question = Question(
+                path=path,
+                below=prefix,
+                query=query,
+                vector=vector,
+                model=self._settings.model if model is None else check_field(model),
+                filter=wanted,
+                threshold=threshold,
+                connection=connection,
+                event=event,
+            )
+            plans: list[SearchPlan] = []
+            found = await self._found(mode, question, limit + offset, plans)
+        return _hits([_hit(one.item, one.score) for one in found[offset:]], plans, explain)
+
+    async def search_many(
+        self,
+        namespaces: Iterable[Namespace],
+        query: str | None = None,
+        limit: int = 10,
+        *,
+        prefix: bool = False,
+        mode: str = "text",
+        filter: Mapping[str, Any] | None = None,
+        threshold: float | None = None,
+        embedding: Any | None = None,
+        model: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[StoreItem]:
+        """The hits of each namespace, at most *limit* of each, in the order of *namespaces*.
+
+        Otherwise as `search`; the embedder is called once.
+        """
+        if embedding is None and query is not None and mode != "text":
+            embedding = await self._vector(query, None)
+            if embedding is None and mode == "vector":
+                return []
+        found: list[StoreItem] = []
+        for namespace in namespaces:
+            found += await self.search(
+                namespace,
+                query,
+                prefix=prefix,
+                mode=mode,
+                filter=filter,
+                limit=limit,
+                threshold=threshold,
+                embedding=embedding,
+                model=model,
+                connection=connection,
+            )
+        return found
+
+    async def search_by_embedding(
+        self,
+        namespace: Namespace,
+        query_embedding: Any,
+        limit: int = 10,
+        threshold: float | None = None,
+        metadata_filter: Mapping[str, Any] | None = None,
+        *,
+        prefix: bool = False,
+        model: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[SemanticSearchResult]:
+        """Items by the nearness of their vectors, the nearest first, each with its distance.
+
+        An item of several vectors counts by the nearest of them.
+        """
+        limit = check_limit(limit)
+        _check_threshold(threshold)
+        path = encode_namespace(namespace)
+        wanted = Filter.parse({"$metadata": metadata_filter} if metadata_filter else None)
+        vector = check_vector(query_embedding, "query_embedding")
+        with operation("store.search", **self._about(namespace)) as event:
+            question = Question(
+                path=path,
+                below=prefix,
+                query=None,
+                vector=vector,
+                model=self._settings.model if model is None else check_field(model),
+                filter=wanted,
+                threshold=threshold,
+                connection=connection,
+                event=event,
+            )
+            found = await self._found("vector", question, limit, [])
+        return [SemanticSearchResult(one.item, one.score, one.distance) for one in found]
+
+    async def _vector(self, query: str | None, embedding: Any | None) -> Any:
+        if embedding is not None:
+            return check_vector(embedding)
+        if self._settings.embedder is None:
+            raise no_embedder("a search by meaning")
+        assert query is not None
+        return (await embed(self._settings.embedder, [query]))[0] if query.strip() else None
+
+    async def _found(
+        self, mode: str, question: Question, limit: int, plans: list[SearchPlan]
+    ) -> list[Ranked]:
+        if mode == "hybrid":
+            most = next((depth for depth in FUSED if limit <= depth), limit)
+            both = [
+                await taken(self._by_words(question, most, plans), most),
+                await taken(self._by_meaning(question, most, plans), most),
+            ]
+            found = _fused(both)
+            plans.append(SearchPlan("hybrid", "both rankings, fused by reciprocal rank"))
+        else:
+            leg = self._by_words if mode == "text" else self._by_meaning
+            found = await taken(leg(question, limit, plans), limit)
+        least = -math.inf if question.threshold is None else question.threshold
+        return [one for one in found if one.score >= least][:limit]
+
+    async def _by_words(
+        self, question: Question, limit: int, plans: list[SearchPlan]
+    ) -> AsyncGenerator[Ranked]:
+        terms = text.query_terms(question.query or "")
+        plans.append(
+            SearchPlan("text", "an index of words, and of the namespace", {"terms": len(terms)})
+        )
+        if not terms or not limit:
+            return
+        d = self.db.dialect
+        binds = {
+            "terms": d.text_terms(terms),
+            "p_terms": len(terms),
+            "p_limit": limit if question.filter is None else max(limit, PAGE),
+            "p_offset": 0,
+        }
+        binds |= scope_binds(self.db.tenant, question.path, question.below)
+        fields = words_of(question.filter)
+        binds |= d.item_scope(self.db.tenant, question.path, question.below, fields)
+        statement = search_items(d, below=question.below)
+        while True:
+            rows = await self._rows(
+                statement, binds, question.connection, question.event, stale=True
+            )
+            scores = {(row.namespace, row.key): float(row.score) for row in rows}
+            for place, item in (
+                await self._items(
+                    list(scores), question.filter, question.connection, question.event
+                )
+            ).items():
+                yield Ranked(item, scores[place])
+            if len(rows) < binds["p_limit"]:
+                return
+            binds["p_offset"] += len(rows)
+            # Each page ranks anew: where a filter drops most, few large ones cost less.
+            binds["p_limit"] = min(4 * binds["p_limit"], LARGEST_PAGE)
+
+    async def _by_meaning(
+        self, question: Question, limit: int, plans: list[SearchPlan]
+    ) -> AsyncGenerator[Ranked]:
+        if question.vector is None or not limit:
+            return
+        wanted = Wanted(
+            tenant=self.db.tenant,
+            path=question.path,
+            below=question.below,
+            model=question.model,
+            vector=question.vector,
+            metric=self._settings.metric,
+            among=self._narrowed(question.path, question.below, question.filter),
+        )
+        ranking = nearest(
+            self.db,
+            wanted,
+            datetime.now(UTC),
+            connection=question.connection,
+            event=question.event,
+            stale=True,
+        )
+        size = limit if question.filter is None else max(limit, PAGE)
+        plans.append(ranking.plan)
+        near = await ranking.page(size)
+        if not near:
+            await self._refuse_other_size(question)
+        while near:
+            plans[-1] = ranking.plan
+            by_place = {(one.namespace, one.key): one for one in near}
+            for place, item in (
+                await self._items(
+                    list(by_place), question.filter, question.connection, question.event
+                )
+            ).items():
+                yield Ranked(item, by_place[place].score, by_place[place].distance)
+            near = await ranking.page(size)
+
+    async def _refuse_other_size(self, question: Question) -> None:
+        """Nothing is near a vector of another size: say so, rather than to find nothing."""
+        binds = scope_binds(self.db.tenant, question.path, question.below)
+        statement = queries.other_size(self.db.dialect, below=question.below)
+        rows = await self._rows(
+            statement, binds | {"p_model": question.model}, question.connection, stale=True
+        )
+        size = len(question.vector)
+        if rows and rows[0].dimensions != size:
+            raise ValueError(
+                f"the vector to look for has {size:,} dimensions; there is none of that size under "
+                f"the model {question.model!r} here, but one of {rows[0].dimensions:,}"
+            )
+
+
+_LISTED = SearchPlan("list", "nothing was asked for: the newest first")
+
+
+def _check_threshold(threshold: float | None) -> None:
+    if threshold is None:
+        return
+    if isinstance(threshold, bool) or not isinstance(threshold, (int, float)):
+        raise TypeError(f"threshold is a score, not {type(threshold).__name__}")
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"threshold is a score, from 0 to 1: not {threshold}")
+
+
+def _fused(rankings: list[list[Ranked]]) -> list[Ranked]:
+    """One ranking of several: a place counts as 1 / (10 + its rank) in each that has it."""
+    best = len(rankings) / (_RANK + 1)
+    sums: dict[Place, float] = {}
+    items: dict[Place, StoreItem] = {}
+    for ranking in rankings:
+        for rank, one in enumerate(ranking, start=1):
+            place = encode_namespace(one.item.namespace), one.item.key
+            sums[place] = sums.get(place, 0.0) + 1 / (_RANK + rank)
+            items.setdefault(place, one.item)
+    order = sorted(sums, key=lambda place: (-sums[place], place))
+    return [Ranked(items[place], min(1.0, sums[place] / best)) for place in order]
+
+
+def _hit(item: StoreItem, score: float | None) -> SearchHit:
+    values = {field.name: getattr(item, field.name) for field in fields(StoreItem)}
+    return SearchHit(**values, score=score)
+
+
+def _hits(hits: list[SearchHit], plans: list[SearchPlan], explain: bool) -> SearchHits:
+    found = SearchHits(hits)
+    if explain:
+        found.plans = tuple(plans)
+    return found

@@ -1,0 +1,136 @@
+"""What all of a store's parts share: the database, the settings, and how a namespace is asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from memalchemy.contracts import Seconds, StoreCapabilities, to_timedelta
+from memalchemy.database import Database, HostConnection
+from memalchemy.events import Event
+from memalchemy.keys import check_name, encode_namespace
+from memalchemy.search.scope import ITEM_KEY
+from memalchemy.search.vectors import Metric
+from memalchemy.statements import Program
+from memalchemy.store.embedding import Embedder, Index
+
+T = TypeVar("T")
+
+Namespace = Sequence[str]
+Lifetimes = Seconds | Mapping[tuple[str, ...], Seconds] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a store writes and searches."""
+
+    embedder: Embedder | None
+    model: str
+    index: Index
+    metric: Metric
+    index_text: bool
+    named: frozenset[str]
+    """JSON pointers of the only fields that have words in the index; of all, if there are none."""
+    lifetimes: tuple[tuple[tuple[str, ...], timedelta | None], ...]
+    """Of namespaces and all below them, the longest first."""
+    refresh_ttl: bool
+
+    def life_of(self, namespace: tuple[str, ...], ttl: Seconds | None) -> timedelta | None:
+        """How long an item lives: as it was given, or as its namespace says."""
+        if ttl is not None:
+            return _life(ttl)
+        for prefix, life in self.lifetimes:
+            if namespace[: len(prefix)] == prefix:
+                return life
+        return None
+
+
+def lifetimes_of(ttl: Lifetimes) -> tuple[tuple[tuple[str, ...], timedelta | None], ...]:
+    """Lifetimes by namespace, the longest first."""
+    if ttl is None:
+        return ()
+    if not isinstance(ttl, Mapping):
+        return (((), _life(ttl)),)
+    for namespace in ttl:
+        if not isinstance(namespace, tuple):
+            raise TypeError("ttl= by namespace has tuples of strings as its keys")
+        encode_namespace(namespace)
+    return tuple((n, _life(ttl[n])) for n in sorted(ttl, key=len, reverse=True))
+
+
+def _life(ttl: Seconds) -> timedelta | None:
+    if isinstance(ttl, float) and ttl == math.inf:
+        return None
+    life = to_timedelta(ttl)
+    if not timedelta(0) < life < timedelta(days=365_000):
+        raise ValueError(
+            "ttl must be longer than zero and shorter than a thousand years; math.inf is for ever"
+        )
+    return life
+
+
+class Shelf:
+    """A database's items, as one set of settings sees them."""
+
+    db: Database
+    _settings: Settings
+
+    capabilities = StoreCapabilities(
+        search=True,
+        semantic_search=True,
+        ttl=True,
+        list_namespaces=True,
+        batch_operations=True,
+        transactions=True,
+    )
+
+    def _item(self, namespace: Namespace, key: str) -> dict[str, Any]:
+        """The binds of one item's key, checked."""
+        found = (self.db.tenant, encode_namespace(namespace), check_name(key, "key"))
+        return {f"k_{name}": value for name, value in zip(ITEM_KEY, found, strict=True)}
+
+    def _about(self, namespace: Namespace) -> dict[str, Any]:
+        return {"tenant": self.db.tenant, "details": {"namespace": "/".join(namespace)}}
+
+    async def _rows(
+        self,
+        statement: Any,
+        binds: Mapping[str, Any],
+        connection: HostConnection | None,
+        event: Event | None = None,
+        *,
+        stale: bool = False,
+    ) -> Any:
+        """What *statement* finds now; *stale* as for `Database.read`."""
+        values = {"p_now": datetime.now(UTC), **binds}
+
+        def program() -> Program[Any]:
+            return (yield statement, values)
+
+        return await self.db.read(program, connection=connection, event=event, stale=stale)
+
+    async def _write(
+        self,
+        program: Callable[[], Program[T]],
+        connection: HostConnection | None,
+        event: Event,
+        *,
+        single: bool = False,
+    ) -> T:
+        return await self.db.write(program, connection=connection, event=event, single=single)
+
+
+async def taken(found: AsyncGenerator[T], limit: int) -> list[T]:
+    """The first of *found*, at most *limit*; nothing beyond them is asked for."""
+    some: list[T] = []
+    async with aclosing(found):
+        while len(some) < limit:
+            try:
+                some.append(await anext(found))
+            except StopAsyncIteration:
+                break
+    return some

@@ -1,0 +1,401 @@
+"""What changes items: one program for a put, one for a removal, and the statements they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    case,
+    cast,
+    delete,
+    insert,
+    literal_column,
+    not_,
+    select,
+    update,
+)
+
+from memalchemy.codec.vectors import to_bytes
+from memalchemy.contracts import UNSET, Unset
+from memalchemy.dialects import Dialect
+from memalchemy.errors import UniqueViolation
+from memalchemy.keys import encode_id
+from memalchemy.search.counting import count_change
+from memalchemy.search.scope import (
+    EMBEDDINGS,
+    ITEM_KEY,
+    ITEMS,
+    Place,
+    in_scope,
+    is_listed,
+    key_lists,
+    live_item,
+    of_item,
+)
+from memalchemy.statements import Program, statement
+
+_CHANGING = (
+    "meta",
+    "codec",
+    "checksum",
+    "search_text",
+    "field_terms",
+    "updated_at",
+    "expires_at",
+    "lifetime",
+    "value",
+)
+_OF_A_VECTOR = ("dimensions", "change", "vector")
+EXPECTED = ("any", "none", "version")
+"""What must be there before a put: anything, nothing alive, or an item at ``p_expected``."""
+
+
+class VectorRow(NamedTuple):
+    """One vector of an item."""
+
+    field: str
+    model: str
+    part: int
+    vector: Any
+    """float32, checked."""
+
+
+def _bind(name: str) -> Any:
+    return bindparam(f"p_{name}", type_=ITEMS.c[name].type)
+
+
+def _key() -> dict[str, Any]:
+    return {name: bindparam(f"k_{name}", type_=ITEMS.c[name].type) for name in ITEM_KEY}
+
+
+def _changed() -> dict[str, Any]:
+    """What a put makes of an item that is there; one that has expired starts anew."""
+    live = live_item()
+    return {name: _bind(name) for name in _CHANGING} | {
+        "version": case((live, ITEMS.c.version + 1), else_=literal_column("1")),
+        "created_at": case((live, ITEMS.c.created_at), else_=_bind("updated_at")),
+    }
+
+
+def _new() -> dict[str, Any]:
+    return (
+        _key()
+        | {name: _bind(name) for name in _CHANGING}
+        | {"version": literal_column("1"), "created_at": _bind("updated_at")}
+    )
+
+
+def _as_expected(expected: str) -> list[ColumnElement[bool]]:
+    if expected == "version":
+        version = bindparam("p_expected", type_=ITEMS.c.version.type)
+        return [live_item(), ITEMS.c.version == version]
+    return [not_(live_item())] if expected == "none" else []
+
+
+def _put(d: Dialect, expected: str) -> Any:
+    if expected == "version":
+        changing = update(ITEMS).where(of_item(ITEMS), *_as_expected(expected)).values(_changed())
+        return changing.returning(ITEMS.c.version)
+    where = and_(*_as_expected(expected)) if expected == "none" else None
+    return d.upsert(ITEMS, _new(), ITEM_KEY, _changed(), where=where).returning(ITEMS.c.version)
+
+
+@statement(expected=EXPECTED)
+def put_item(d: Dialect, expected: str) -> Executable | None:
+    """Write an item, and return its version; no row if it is not as expected."""
+    return _put(d, expected) if d.upserts or expected == "version" else None
+
+
+@statement(expected=EXPECTED)
+def put_alone(d: Dialect, expected: str) -> Executable | None:
+    """A whole put of an item without vectors, in one statement: those that it had go."""
+    if not d.single_statement_save:
+        return None
+    item = _put(d, expected).cte("item")
+    gone = (
+        delete(EMBEDDINGS).where(of_item(EMBEDDINGS), select(item.c.version).exists()).cte("gone")
+    )
+    return select(item.c.version).add_cte(gone)
+
+
+@statement(expected=("any", "none"))
+def change_item(d: Dialect, expected: str) -> Executable | None:
+    """`put_item` without an upsert, first half: the item is there."""
+    if d.upserts:
+        return None
+    where = [of_item(ITEMS), *_as_expected(expected)]
+    return update(ITEMS).where(*where).values(_changed()).returning(ITEMS.c.version)
+
+
+@statement()
+def new_item(d: Dialect) -> Executable | None:
+    """`put_item` without an upsert, second half: it is not."""
+    return None if d.upserts else insert(ITEMS).values(_new())
+
+
+@statement()
+def drop_vectors(d: Dialect) -> Executable:
+    """Remove an item's vectors."""
+    return delete(EMBEDDINGS).where(of_item(EMBEDDINGS))
+
+
+@statement()
+def drop_other_vectors(d: Dialect) -> Executable | None:
+    """Remove an item's vectors but those that ``p_kept`` lists, which are written anew."""
+    if not d.upserts:
+        return None
+    kept = d.listed("p_kept", ("field", "model", "part"))
+    same = [EMBEDDINGS.c[name] == kept.c[name] for name in ("field", "model")]
+    part = cast(EMBEDDINGS.c.part, Text) == kept.c.part
+    stays: Select[Any] = select(literal_column("1")).select_from(kept).where(*same, part)
+    return delete(EMBEDDINGS).where(of_item(EMBEDDINGS), ~stays.exists())
+
+
+@statement()
+def lock_item(d: Dialect) -> Executable:
+    """Lock an item, and return its version."""
+    return d.lock(ITEMS, and_(of_item(ITEMS), live_item()), [ITEMS.c.version])
+
+
+@statement()
+def drop_vectors_of_model(d: Dialect) -> Executable:
+    """Remove an item's vectors of one model."""
+    model = EMBEDDINGS.c.model == bindparam("p_model", type_=EMBEDDINGS.c.model.type)
+    return delete(EMBEDDINGS).where(of_item(EMBEDDINGS), model)
+
+
+@statement(native=(True, False))
+def put_vector(d: Dialect, native: bool) -> Executable | None:
+    """Write a vector of an item, into a column of the database's own type or of bytes."""
+    if not native and not d.vectors_may_be_bytes:
+        return None
+    names = ("field", "model", "part", "dimensions", "change")
+    values = {name: bindparam(f"p_{name}", type_=EMBEDDINGS.c[name].type) for name in names}
+    values |= _key() | {"vector": d.vector_in("p_vector", native)}
+    if not d.upserts:  # they were dropped before
+        return insert(EMBEDDINGS).values(values)
+    changed = {name: d.excluded(EMBEDDINGS, name) for name in _OF_A_VECTOR}
+    return d.upsert(EMBEDDINGS, values, (*ITEM_KEY, "field", "model", "part"), changed)
+
+
+@statement()
+def put_items(d: Dialect) -> Executable | None:
+    """Write items that are sent as arrays, whatever was there; their versions by their keys."""
+    if not d.groups_saves:
+        return None
+    types = {name: ITEMS.c[name].type for name in (*ITEM_KEY, *_CHANGING)}
+    rows = d.arrays("i", types)
+    born = {"version": literal_column("1"), "created_at": rows.c.updated_at}
+    names = {name: rows.c[name] for name in types} | born
+    new = {name: d.excluded(ITEMS, name) for name in _CHANGING}
+    live = live_item()
+    changed = new | {
+        "version": case((live, ITEMS.c.version + 1), else_=literal_column("1")),
+        "created_at": case((live, ITEMS.c.created_at), else_=new["updated_at"]),
+    }
+    source = select(*(column.label(name) for name, column in names.items()))
+    put = d.upsert(ITEMS, names, ITEM_KEY, changed, source=source)
+    return put.returning(ITEMS.c.namespace, ITEMS.c.key, ITEMS.c.version)
+
+
+@statement()
+def drop_vectors_of(d: Dialect) -> Executable:
+    """Remove the vectors of the items that ``p_keys`` lists, of one tenant."""
+    tenant = EMBEDDINGS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    return delete(EMBEDDINGS).where(tenant, is_listed(d, EMBEDDINGS))
+
+
+@statement(expected=("any", "version"))
+def remove_item(d: Dialect, expected: str) -> Executable:
+    """Remove an item with its vectors, if it is as expected; until when it would have lived."""
+    gone = delete(ITEMS).where(of_item(ITEMS), *_as_expected(expected))
+    # No condition: what SQLite 3.40 returns of a deleted row's IS NULL is wrong.
+    return gone.returning(ITEMS.c.expires_at)
+
+
+@statement(below=(False, True))
+def clear_items(d: Dialect, below: bool) -> Executable:
+    """Remove all items of a namespace."""
+    return delete(ITEMS).where(in_scope(ITEMS, below))
+
+
+@statement()
+def prolong_item(d: Dialect) -> Executable:
+    """Let an item live for its lifetime from now; binds ``p_expires_at`` and what it was."""
+    was = ITEMS.c.version == bindparam("p_version", type_=ITEMS.c.version.type)
+    lifetime = ITEMS.c.lifetime == _bind("lifetime")
+    later = ITEMS.c.expires_at < _bind("expires_at")
+    return (
+        update(ITEMS)
+        .where(of_item(ITEMS), was, lifetime, later, live_item())
+        .values(expires_at=_bind("expires_at"))
+    )
+
+
+def put(
+    d: Dialect,
+    row: Mapping[str, Any],
+    vectors: Sequence[VectorRow],
+    native: bool,
+    expected: int | Unset | None,
+) -> Program[int | None]:
+    """Write an item with its vectors; its version, or ``None`` if it is not as expected.
+
+    Nothing was changed then.
+    """
+    which = "any" if expected is UNSET else "none" if expected is None else "version"
+    values = dict(row) | {"p_expected": expected}
+    if d.single_statement_save and not vectors:
+        rows = yield put_alone(d, expected=which), values
+        return rows[0].version if rows else None
+    version = yield from _put_program(d, values, which)
+    if version is None:
+        return None
+    yield from replace_vectors(d, values, vectors, native)
+    return version
+
+
+def _put_program(d: Dialect, values: Mapping[str, Any], which: str) -> Program[int | None]:
+    if d.upserts or which == "version":
+        rows = yield put_item(d, expected=which), values
+        return rows[0].version if rows else None
+    for _ in range(2):
+        rows = yield change_item(d, expected=which), values
+        if rows:
+            return int(rows[0].version)
+        try:
+            yield new_item(d), values
+        except UniqueViolation:
+            continue  # somebody else made it, or it is not as expected: look again
+        return 1
+    return None
+
+
+def add_vectors(
+    d: Dialect,
+    item: Mapping[str, Any],
+    vectors: Sequence[VectorRow],
+    native: bool,
+    expected: int | Unset,
+) -> Program[int | None]:
+    """Give an item vectors of one model, in place of those of that model alone.
+
+    Returns its version, and changes nothing if it is not the *expected*; ``None`` if it is not
+    there. It is locked: a value that is written meanwhile comes after, and without them.
+    """
+    rows = yield lock_item(d), item
+    if not rows:
+        return None
+    version = int(rows[0].version)
+    if expected is not UNSET and version != expected:
+        return version
+    yield drop_vectors_of_model(d), _key_of(item) | {"p_model": vectors[0].model}
+    change = 0
+    if d.counts_vector_changes:
+        change = yield from count_change(d, item["k_tenant"], item["k_namespace"], item["p_now"])
+    for one in vectors:
+        yield put_vector(d, native=native), _vector_binds(d, item, one, change, native)
+    return version
+
+
+Written = tuple[Mapping[str, Any], Sequence[VectorRow]]
+"""The binds of an item, and its vectors."""
+
+AT_ONCE = 1000
+
+
+def put_all(d: Dialect, items: Sequence[Written], native: bool) -> Program[dict[Place, int]]:
+    """Write items, no two of one key; their versions by namespace and key."""
+    # In one order in every process: two batches that want the same rows do not block each other.
+    ordered = sorted(items, key=lambda one: (one[0]["k_namespace"], one[0]["k_key"]))
+    versions: dict[Place, int] = {}
+    changes: dict[str, int] = {}
+    for start in range(0, len(ordered), AT_ONCE):
+        some = ordered[start : start + AT_ONCE]
+        if d.groups_saves:
+            versions |= yield from _put_arrays(d, [row for row, _ in some])
+        else:
+            for row, _ in some:
+                version = yield from _put_program(d, row, "any")
+                assert version is not None
+                versions[row["k_namespace"], row["k_key"]] = version
+        yield from _replace_all(d, some, native, changes)
+    return versions
+
+
+def _put_arrays(d: Dialect, items: Sequence[Mapping[str, Any]]) -> Program[dict[Place, int]]:
+    binds: dict[str, Any] = {"p_now": items[0]["p_now"]}
+    for prefix, names in (("k", ITEM_KEY), ("p", _CHANGING)):
+        binds |= {f"i_{name}": [row[f"{prefix}_{name}"] for row in items] for name in names}
+    rows = yield put_items(d), binds
+    return {(row.namespace, row.key): int(row.version) for row in rows}
+
+
+def _replace_all(
+    d: Dialect, items: Sequence[Written], native: bool, changes: dict[str, int]
+) -> Program[None]:
+    """Give items their vectors. *changes* has the number of the change of each namespace so far."""
+    bare = [row for row, vectors in items if not vectors]
+    for listed in key_lists(d, ((row["k_namespace"], row["k_key"]) for row in bare)):
+        yield drop_vectors_of(d), {"k_tenant": bare[0]["k_tenant"], "p_keys": listed}
+    written = []
+    for row, vectors in items:
+        if vectors:
+            change = yield from _make_room(d, row, vectors, changes)
+            written += [_vector_binds(d, row, one, change, native) for one in vectors]
+    if written:
+        yield put_vector(d, native=native), written
+
+
+def replace_vectors(
+    d: Dialect, item: Mapping[str, Any], vectors: Sequence[VectorRow], native: bool
+) -> Program[None]:
+    """Give an item these vectors instead of those it had."""
+    if not vectors:
+        yield drop_vectors(d), _key_of(item)
+        return
+    change = yield from _make_room(d, item, vectors, {})
+    for one in vectors:
+        yield put_vector(d, native=native), _vector_binds(d, item, one, change, native)
+
+
+def _make_room(
+    d: Dialect, item: Mapping[str, Any], vectors: Sequence[VectorRow], changes: dict[str, int]
+) -> Program[int]:
+    """Remove the vectors that an item had and will not have; the number of the change."""
+    if d.upserts:
+        # What is written over does not go: caches are spared looking for what is gone.
+        kept = [[encode_id(one.field), encode_id(one.model), str(one.part)] for one in vectors]
+        yield drop_other_vectors(d), _key_of(item) | {"p_kept": orjson.dumps(kept).decode()}
+    else:
+        yield drop_vectors(d), _key_of(item)
+    path = item["k_namespace"]
+    if path not in changes and d.counts_vector_changes:
+        place = item["k_tenant"], path, item["p_updated_at"]
+        changes[path] = yield from count_change(d, *place, removes=False)
+    return changes.get(path, 0)
+
+
+def _key_of(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"k_{name}": item[f"k_{name}"] for name in ITEM_KEY}
+
+
+def _vector_binds(
+    d: Dialect, item: Mapping[str, Any], one: VectorRow, change: int, native: bool
+) -> dict[str, Any]:
+    return _key_of(item) | {
+        "p_field": one.field,
+        "p_model": one.model,
+        "p_part": one.part,
+        "p_dimensions": len(one.vector),
+        "p_change": change,
+        "p_vector": d.vector_parameter(to_bytes(one.vector), native),
+    }

@@ -1,0 +1,129 @@
+"""What the databases do for the store's statements: an index leads, never a scan of the items."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from planner import Planner
+from sqlalchemy import Connection, Executable
+
+from memalchemy import Database, Store
+from memalchemy.codec import text
+from memalchemy.codec.items import FieldWords
+from memalchemy.dialects import DIALECTS, Dialect
+from memalchemy.search.items import narrowed_items, search_items
+from memalchemy.search.scope import key_lists, scope_binds
+from memalchemy.store import queries, writing
+from servers import Postgres
+
+SPACES, EACH = 200, 100
+NOW = datetime(2100, 1, 1, tzinfo=UTC)
+BINDS: dict[str, Any] = scope_binds("default", "/space 7/", below=True) | {
+    "k_key": "key 7",
+    "p_now": NOW,
+    "p_limit": 20,
+    "p_offset": 0,
+    "p_terms": 1,
+    "p_after_key": "key 7",
+    "p_after_updated_at": NOW,
+    "p_after_namespace": "/space 7/",
+    "p_low": "/space 7/",
+    "p_high": "/space 70",
+    "p_house": "/~a",
+    "p_house_end": "/~{",
+}
+
+
+async def fill(url: str) -> None:
+    db = Database(url)
+    await db.migrate()
+    async with db:
+        store = Store(db)
+        for space in range(SPACES):
+            await store.put_batch(
+                [
+                    ((f"space {space}",), f"key {n}", {"n": n, "said": f"word{space} number{n}"})
+                    for n in range(EACH)
+                ]
+            )
+
+
+def statements(d: Dialect) -> dict[str, tuple[Executable, dict[str, Any]]]:
+    """Statements that a user waits for, and what they bind."""
+    (keys,) = key_lists(d, [("/space 7/", f"key {n}") for n in range(20)])
+    fields = [FieldWords.of("/n", [7])]
+    terms = {"terms": d.text_terms(text.query_terms("number7"))}
+    scope = dict(d.item_scope("default", "/space 7/", False, []))
+    narrowed = dict(d.item_scope("default", "/space 7/", False, fields))
+    return {
+        "one item": (queries.read_item(d), {}),
+        "items by their keys": (queries.read_items(d), {"p_keys": keys}),
+        "keys of a namespace": (queries.list_keys(d, after=True), {}),
+        "the newest": (queries.list_items(d, order="newest", below=False, after=True), {}),
+        "items by key, below": (queries.list_items(d, order="key", below=True, after=True), {}),
+        "words": (search_items(d, below=False), terms | scope),
+        "fields": (narrowed_items(d, below=False), narrowed),
+        "namespaces": (queries.list_paths(d), {}),
+        "vectors to drop": (writing.drop_vectors_of(d), {"p_keys": keys}),
+    }
+
+
+NAMES = list(statements(DIALECTS["sqlite"]))
+
+
+@pytest.fixture(scope="module")
+def planner(postgres: Postgres) -> Iterator[Planner]:
+    name = postgres.create_database()
+    url = postgres.url(name)
+    asyncio.run(fill(url))
+    postgres.execute("ANALYZE", name)
+    planner = Planner(postgres, name, url, BINDS)
+    yield planner
+    planner.close()
+    postgres.drop_database(name)
+
+
+@pytest.mark.parametrize("mode", ["custom", "generic"])
+@pytest.mark.parametrize("name", NAMES)
+def test_postgresql_scans_no_items(planner: Planner, name: str, mode: str) -> None:
+    statement, binds = statements(planner.memalchemy)[name]
+
+    plan = planner.plan(statement, mode, **binds)
+
+    # A table without a row is read as soon as its index.
+    assert plan.scanned <= {"embeddings"}
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("plans") / "agent.db"
+    asyncio.run(fill(f"sqlite:///{path}"))
+    return path
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_sqlite_scans_no_items(file: Path, name: str) -> None:
+    async with Database(f"sqlite:///{file}") as db:
+        statement, binds = statements(db.dialect)[name]
+
+        def explain(connection: Connection) -> list[str]:
+            compiled: Any = statement.compile(dialect=connection.dialect)  # type: ignore[attr-defined]
+            values = compiled.params | BINDS | binds
+            given = tuple(
+                None if isinstance(values[n], datetime) else values[n] for n in compiled.positiontup
+            )
+            asked = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {compiled}", given)
+            return [row.detail for row in asked]
+
+        steps = await db.run_sync(explain)
+
+    scanned = {m[1] for step in steps if (m := re.match(r"SCAN (\S+)", step))}
+    assert not scanned & {"store_items", "embeddings", "later"}, steps
+    wide = [step for step in steps if re.search(r"USING .*INDEX \S+ \(tenant=\?\)", step)]
+    assert not wide, "an index that leads no further than to the tenant is a scan"

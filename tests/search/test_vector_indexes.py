@@ -1,0 +1,344 @@
+"""PostgreSQL's vector indexes: used when they should be, refilled when short, built and dropped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+
+from golden import dialect, text_of
+from memalchemy import Database, migrate
+from memalchemy.contracts import Progress
+from memalchemy.dialects import DIALECTS, postgresql
+from memalchemy.errors import (
+    AuthenticationFailed,
+    CapabilityMissing,
+    Conflict,
+    NotFound,
+)
+from memalchemy.search import distances, indexes
+from memalchemy.search.embeddings import rank_all, rank_by_index
+from memalchemy.search.indexes import build_index, drop_index, list_indexes
+from memalchemy.search.vectors import METRICS, nearest
+from search.vectors_in import NOW, by_hand, places, put, wanted
+from servers import Postgres
+
+RANDOM = np.random.default_rng(11)
+DIMENSIONS = 24
+HERE = ("notes",)
+SIZES = {HERE: 2400, ("few",): 40, ("other",): 560}
+
+
+@pytest.fixture
+def name(postgres: Postgres) -> Iterator[str]:
+    made = postgres.create_database()
+    yield made
+    postgres.drop_database(made)
+
+
+@pytest.fixture
+async def db(postgres: Postgres, name: str) -> AsyncIterator[Database]:
+    async with Database(postgres.url(name), migrate="off") as made:
+        await made.migrate()
+        yield made
+
+
+@pytest.fixture
+async def vectors(db: Database, monkeypatch: pytest.MonkeyPatch) -> dict[Any, Any]:
+    """Vectors in three namespaces, and a library that thinks of 20 of them as many."""
+    monkeypatch.setattr(distances, "MANY", 20)
+    monkeypatch.setattr(distances, "LARGE", 1000)
+    made = {}
+    for namespace, count in SIZES.items():
+        for n in range(count):
+            made[namespace, f"k{n}"] = RANDOM.standard_normal(DIMENSIONS)
+    await put(db, made)
+    return made
+
+
+def of(vectors: dict[Any, Any], namespace: tuple[str, ...]) -> dict[Any, Any]:
+    return {place: vector for place, vector in vectors.items() if place[0] == namespace}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+async def test_an_index_finds_nearly_all_of_the_nearest(
+    db: Database, vectors: dict[Any, Any], metric: Any
+) -> None:
+    made = await build_index(db, dimensions=DIMENSIONS, metric=metric)
+    assert (made.state, made.dimensions, made.metric) == ("ready", DIMENSIONS, metric)
+    assert made.bytes > 0
+    hits = 0
+    for _ in range(20):
+        query = RANDOM.standard_normal(DIMENSIONS)
+        ranking = nearest(db, wanted(db, HERE, query, metric=metric), NOW)
+        found = await ranking.page(10)
+        assert ranking.plan.strategy == "hnsw"
+        assert ranking.plan.details["index"] == made.name
+        assert len(found) == 10
+        assert [n.distance for n in found] == sorted(n.distance for n in found)
+        best = by_hand(of(vectors, HERE), query, metric)[:10]
+        hits += len(set(best) & set(places(found)))
+    assert hits >= 198
+
+
+@pytest.mark.parametrize("below", [False, True])
+async def test_pages_of_an_index_never_repeat_an_item_and_end_with_the_last(
+    db: Database, vectors: dict[Any, Any], below: bool
+) -> None:
+    await build_index(db, dimensions=DIMENSIONS)
+    query = RANDOM.standard_normal(DIMENSIONS)
+    ranking = nearest(db, wanted(db, () if below else HERE, query, below=below), NOW)
+    found = []
+    while not ranking.exhausted:
+        found += await ranking.page(300)
+    assert len(found) == len(set(places(found)))
+    expected = vectors if below else of(vectors, HERE)
+    assert sorted(places(found)) == sorted(by_hand(expected, query))
+
+
+async def test_what_the_index_cannot_find_is_found_by_comparing_all(
+    db: Database,
+    vectors: dict[Any, Any],
+    postgres: Postgres,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(distances, "WIDER", 2)
+    await build_index(db, dimensions=DIMENSIONS)
+    # It gives up long before it has met the few of a small namespace.
+    postgres.execute(f"ALTER DATABASE {name} SET hnsw.max_scan_tuples = 1", name)
+    await db.close()
+    query = RANDOM.standard_normal(DIMENSIONS)
+    ranking = nearest(db, wanted(db, ("few",), query), NOW)
+    found = await ranking.page(30)
+    assert places(found) == by_hand(of(vectors, ("few",)), query)[:30]
+    assert "fewer than are wanted" in ranking.plan.reason
+
+
+async def test_of_few_vectors_all_are_compared(
+    db: Database, vectors: dict[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await build_index(db, dimensions=DIMENSIONS)
+    monkeypatch.setattr(distances, "MANY", 100)
+    query = RANDOM.standard_normal(DIMENSIONS)
+    ranking = nearest(db, wanted(db, ("few",), query), NOW)
+    assert places(await ranking.page(40)) == by_hand(of(vectors, ("few",)), query)
+    assert ranking.plan.strategy == "exact vectors"
+    assert ranking.plan.details == {"vectors": 40}
+
+
+async def test_a_callers_transaction_keeps_its_settings(
+    db: Database, vectors: dict[Any, Any]
+) -> None:
+    await build_index(db, dimensions=DIMENSIONS)
+    asked = "SELECT current_setting('enable_sort') || current_setting('enable_seqscan')"
+    async with db.transaction() as tx:
+        await tx.exec_driver_sql("SET LOCAL enable_seqscan = off")
+        query = RANDOM.standard_normal(DIMENSIONS)
+        ranking = nearest(db, wanted(db, HERE, query), NOW, connection=tx)
+        assert len(await ranking.page(10)) == 10
+        assert ranking.plan.strategy == "hnsw"
+        assert (await tx.exec_driver_sql(asked)).scalar() == "onoff"
+
+
+@pytest.mark.parametrize("how", ["by the index", "each compared"])
+async def test_the_plan_is_the_one_that_was_chosen_in_fifty_executions(
+    db: Database, vectors: dict[Any, Any], postgres: Postgres, name: str, how: str
+) -> None:
+    made = await build_index(db, dimensions=DIMENSIONS)
+    postgres.execute("ANALYZE", name)
+    given = {"metric": "cosine", "below": False}
+    if how == "by the index":
+        statement = rank_by_index(db.dialect, dimensions=DIMENSIONS, **given)
+    else:
+        statement = rank_all(db.dialect, among=False, **given)
+    compiled = statement.compile(dialect=dialect("postgresql"))
+    query = "{" + ",".join(map(str, RANDOM.standard_normal(DIMENSIONS))) + "}"
+    with psycopg.connect(postgres.url(name), autocommit=True) as connection:
+        connection.execute(f"PREPARE ranking AS {text_of(statement, 'postgresql')}")
+        for turn in range(50):
+            binds = {
+                "k_tenant": "'default'",
+                "k_namespace": "'/few/'" if turn % 3 else "'/notes/'",
+                "p_model": "'m'",
+                "p_dimensions": str(DIMENSIONS),
+                "p_vector": f"'{query}'",
+                "p_now": "'2026-05-01'",
+                "p_limit": "20",
+            }
+            arguments = ", ".join(binds[bind] for bind in compiled.positiontup)
+            with connection.transaction():
+                if how == "by the index":
+                    settings = db.dialect.vector_index_settings(200)
+                    for bind, setting in postgresql._SETTINGS.items():
+                        connection.execute(
+                            "SELECT set_config(%s, %s, true)", [setting, settings[bind]]
+                        )
+                plan = "\n".join(
+                    row[0] for row in connection.execute(f"EXPLAIN EXECUTE ranking({arguments})")
+                )
+            assert (f"Index Scan using {made.name}" in plan) == (how == "by the index"), plan
+        (counts,) = connection.execute(
+            "SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE name = 'ranking'"
+        )
+    assert sum(counts) == 50
+
+
+async def test_building_tells_how_far_it_is_and_another_may_write(
+    db: Database, vectors: dict[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexes, "SECONDS_BETWEEN_LOOKS", 0.001)
+    told: list[Progress] = []
+    building = asyncio.ensure_future(build_index(db, dimensions=DIMENSIONS, progress=told.append))
+    await put(db, {(HERE, "meanwhile"): RANDOM.standard_normal(DIMENSIONS)})
+    made = await building
+    assert told
+    assert all(0 <= one.done <= one.total for one in told)
+    assert await list_indexes(db) == [made]
+    assert (await build_index(db, dimensions=DIMENSIONS)).name == made.name  # there already
+
+
+async def test_what_an_interrupted_build_has_left_is_seen_not_used_and_replaced(
+    db: Database, vectors: dict[Any, Any], postgres: Postgres, name: str
+) -> None:
+    made = await build_index(db, dimensions=DIMENSIONS)
+    postgres.execute(
+        f"UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{made.name}'::regclass", name
+    )
+    assert [one.state for one in await list_indexes(db)] == ["invalid"]
+    distances.forget_indexes(db)
+    ranking = nearest(db, wanted(db, HERE, RANDOM.standard_normal(DIMENSIONS)), NOW)
+    await ranking.page(1)
+    assert ranking.plan.strategy == "exact vectors"
+    again = await build_index(db, dimensions=DIMENSIONS)
+    assert again.state == "ready"
+    await drop_index(db, again.name)
+    assert await list_indexes(db) == []
+    with pytest.raises(NotFound, match="no vector index"):
+        await drop_index(db, again.name)
+
+
+async def test_an_index_that_is_being_built_is_not_built_twice(
+    db: Database, vectors: dict[Any, Any], postgres: Postgres, name: str
+) -> None:
+    with psycopg.connect(postgres.url(name)) as blocker:
+        # A writer that does not end keeps the build waiting.
+        blocker.execute("UPDATE embeddings SET change = 2 WHERE key = 'k1'")
+        building = asyncio.ensure_future(build_index(db, dimensions=DIMENSIONS))
+        while [one.state for one in await list_indexes(db)] != ["building"]:
+            assert not building.done()
+            await asyncio.sleep(0.01)
+        with pytest.raises(Conflict, match="being built already"):
+            await build_index(db, dimensions=DIMENSIONS)
+        blocker.rollback()
+        assert (await building).state == "ready"
+
+
+async def test_who_may_not_build_is_told_what_the_owner_runs(
+    db: Database, postgres: Postgres, name: str
+) -> None:
+    role = f"reader_{name}"
+    postgres.execute(f"CREATE ROLE {role} LOGIN", name)
+    tables = (*migrate.TABLES, migrate.VERSION_TABLE)
+    for grant in db.dialect.grants(role, None, tables):
+        postgres.execute(grant, name)
+    try:
+        async with Database(postgres.url(name, user=role)) as theirs:
+            with pytest.raises(AuthenticationFailed, match="CREATE INDEX CONCURRENTLY ix_emb"):
+                await build_index(theirs, dimensions=DIMENSIONS)
+            await build_index(db, dimensions=DIMENSIONS)
+            (index,) = await list_indexes(theirs)
+            with pytest.raises(AuthenticationFailed, match="DROP INDEX CONCURRENTLY ix_emb"):
+                await drop_index(theirs, index.name)
+    finally:
+        postgres.execute(f"DROP OWNED BY {role}", name)
+        postgres.execute(f"DROP ROLE {role}", name)
+
+
+async def test_indexes_and_searches_in_a_schema_of_their_own(
+    postgres: Postgres, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distances, "MANY", 20)
+    postgres.execute('CREATE SCHEMA "Agent Memory"', name)
+    url = postgres.url(name)
+    async with Database(url, schema="Agent Memory", migrate="off") as db:
+        await db.migrate()
+        vectors = {(HERE, f"k{n}"): RANDOM.standard_normal(DIMENSIONS) for n in range(100)}
+        await put(db, vectors)
+        made = await build_index(db, dimensions=DIMENSIONS)
+        ranking = nearest(db, wanted(db, HERE, query := RANDOM.standard_normal(DIMENSIONS)), NOW)
+        assert places(await ranking.page(5)) == by_hand(vectors, query)[:5]
+        assert ranking.plan.strategy == "hnsw"
+        await drop_index(db, made.name)
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "message"), [(4001, "up to 4,000"), (16_000, "all vectors")]
+)
+async def test_an_index_of_too_many_dimensions_is_refused(
+    db: Database, dimensions: int, message: str
+) -> None:
+    with pytest.raises(CapabilityMissing, match=message):
+        await build_index(db, dimensions=dimensions)
+
+
+async def test_over_2000_dimensions_an_index_takes_half_precision(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distances, "MANY", 5)
+    vectors = {(HERE, f"k{n}"): RANDOM.standard_normal(3072) for n in range(30)}
+    await put(db, vectors)
+    await build_index(db, dimensions=3072)
+    query = RANDOM.standard_normal(3072)
+    ranking = nearest(db, wanted(db, HERE, query), NOW)
+    assert places(await ranking.page(3)) == by_hand(vectors, query)[:3]
+    assert ranking.plan.strategy == "hnsw"
+    # What half precision cannot hold is compared as it is.
+    ranking = nearest(db, wanted(db, HERE, query * 1e6), NOW)
+    assert places(await ranking.page(3)) == by_hand(vectors, query)[:3]
+    assert ranking.plan.strategy == "exact vectors"
+
+
+async def test_sqlite_needs_no_index() -> None:
+    async with Database("sqlite://") as db:
+        with pytest.raises(CapabilityMissing, match="needs no index"):
+            await build_index(db, dimensions=8)
+        with pytest.raises(CapabilityMissing, match="needs no index"):
+            await list_indexes(db)
+
+
+async def test_a_wrong_metric_or_size_is_refused_before_anything_is_sent() -> None:
+    db = Database("postgresql://nobody@localhost:1/none")
+    with pytest.raises(ValueError, match="metric is one of"):
+        await build_index(db, dimensions=8, metric="cosine'; --")
+    for wrong in (0, 1.5, True, "8"):
+        with pytest.raises(ValueError, match="whole number"):
+            await build_index(db, dimensions=wrong)
+
+
+async def test_without_pgvector_bytes_are_compared_here(postgres: Postgres, name: str) -> None:
+    postgres.execute(migrate.offline("postgresql", pgvector=False), name)
+    vectors = {(HERE, f"k{n}"): RANDOM.standard_normal(DIMENSIONS) for n in range(2500)}
+    vectors |= {(("notes", "b"), f"k{n}"): RANDOM.standard_normal(DIMENSIONS) for n in range(2500)}
+    query = RANDOM.standard_normal(DIMENSIONS)
+    for driver in ("", "psycopg"):
+        async with Database(postgres.url(name, driver=driver)) as db:
+            if not driver:
+                await put(db, vectors)
+                with pytest.raises(CapabilityMissing, match="CREATE EXTENSION"):
+                    await build_index(db, dimensions=DIMENSIONS)
+            for below, expected in ((False, of(vectors, HERE)), (True, vectors)):
+                ranking = nearest(db, wanted(db, HERE, query, metric="l2", below=below), NOW)
+                found = await ranking.page(10) + await ranking.page(2000)
+                assert places(found) == by_hand(expected, query, "l2")[:2010]
+                assert ranking.plan.details["cached"] is False
+
+
+def test_oracles_commands_are_told() -> None:
+    (command,) = DIALECTS["oracle"].vector_index_commands("cosine", 384, "agent")
+    assert command.startswith("CREATE VECTOR INDEX agent.ix_embeddings_hnsw_384_cosine ON agent.")
+    assert "DISTANCE COSINE" in command

@@ -18,6 +18,8 @@ from memalchemy import Database, Store
 from memalchemy.store import lines, queries
 from memalchemy.store.lines import export_items, import_items
 
+pytestmark = pytest.mark.asyncio_only(reason="the functions take an asynchronous Store alone")
+
 
 async def exported(store: Store, **more: Any) -> list[bytes]:
     return [

@@ -37,6 +37,7 @@ class _Waiting:
     first: str
     event: Event
     future: asyncio.Future[Any]
+    sending: asyncio.Task[Any] | None = None
 
 
 @dataclass
@@ -68,7 +69,8 @@ class Together:
     ) -> Position | None:
         """`log.append` of a row without conditions of its own, with others if others wait.
 
-        A caller that is cancelled leaves a save that is whole or never starts.
+        A caller that is cancelled leaves a save that is whole or absent, and hears of it when that
+        is decided: nothing is saved later.
         """
         loop = asyncio.get_running_loop()
         queue = self._queues.setdefault(loop, _Queue())
@@ -79,7 +81,12 @@ class Together:
             lane = loop.create_task(_send_all(db, queue))
             queue.lanes.add(lane)
             lane.add_done_callback(queue.lanes.discard)
-        found: Position | None = await mine.future
+        try:
+            found: Position | None = await mine.future
+        except asyncio.CancelledError:
+            if mine.sending is not None:
+                await asyncio.wait([mine.sending])
+            raise
         return found
 
 
@@ -110,6 +117,7 @@ async def _send_batch(db: Database, batch: list[_Waiting]) -> None:
             sending.cancel()
 
     for waiting in batch:
+        waiting.sending = sending
         waiting.future.add_done_callback(stop_if_nobody_waits)
     try:
         positions = await asyncio.shield(sending)

@@ -11,10 +11,11 @@ import json
 import math
 import os
 import re
+import select
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, is_dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -95,6 +96,7 @@ class Terminal:
         with interruptible():
             sys.stderr.write(safe(question) + " [y/N] ")
             sys.stderr.flush()
+            _wait_for_input()
             return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def _console(self, *, stderr: bool) -> Console:
@@ -115,6 +117,14 @@ def interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _wait_for_input() -> None:
+    """Return when stdin has a line. A Ctrl-C just before a blocking read would not end the read."""
+    if os.name == "posix" and hasattr(sys.stdin, "fileno"):
+        with suppress(OSError):  # not a file at all: a program gave its input
+            while not select.select([sys.stdin], [], [], 0.2)[0]:
+                pass
 
 
 def safe(text: str, *, keep: str = "") -> str:

@@ -71,7 +71,8 @@ class Runner:
         self._finish = finish
         self._changed = threading.Condition()
         self._calls = self._blocks = 0
-        self._is_retired = self._finishes = self._is_stopping = self._is_exiting = False
+        self._is_retired = self._finishes = self._is_exiting = False
+        self._is_stopping = self._is_ending = False
         self._pid = os.getpid()
         self._thread = threading.Thread(target=self._main, name=NAME, daemon=True)
         _running.add(self)
@@ -115,6 +116,9 @@ class Runner:
 
         def start() -> None:
             nonlocal task
+            if self._is_ending:  # handed over by a thread that the process leaves behind
+                work.close()
+                return
             task = self._loop.create_task(work, context=context)
             task.add_done_callback(done)
 
@@ -212,10 +216,12 @@ class Runner:
             _running.discard(self)
 
     async def _end(self) -> None:
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
+        self._is_ending = True
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        # What is cancelled may begin something yet: a driver calls off its query and says goodbye.
+        while left := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(left)
         if self._finishes:
             await self._finish()
 

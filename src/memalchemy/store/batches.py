@@ -19,12 +19,10 @@ from memalchemy.statements import Program
 from memalchemy.store import queries, writing
 from memalchemy.store.embedding import Index, Text, embed, no_embedder, texts_of
 from memalchemy.store.shelf import Namespace, Shelf
-from memalchemy.store.writing import VectorRow
+from memalchemy.store.writing import VectorRow, place_of
 
 Batch = Iterable[Sequence[Any]]
 """``(namespace, key, value)`` or ``(namespace, key, value, metadata)``."""
-
-Prepared = tuple[dict[str, Any], list[VectorRow]]
 
 
 class Batches(Shelf):
@@ -51,20 +49,20 @@ class Batches(Shelf):
         now = datetime.now(UTC)
         rows = await off_loop(len(given) * 10_000, partial(self._prepared, given, ttl, now))
         vectors = await self._embedded(given, index)
-        last = {_key(row): (row, vectors[at]) for at, row in enumerate(rows)}
+        last = {place_of(row): (row, vectors[at]) for at, row in enumerate(rows)}
         d = self.db.dialect
 
         with operation("store.put", tenant=self.db.tenant) as event:
             some = next((of for of in vectors if of), [])
             native = await self._has_native_vectors(some, connection, event)
 
-            def program() -> Program[dict[tuple[str, str], int]]:
+            def program() -> Program[dict[Place, int]]:
                 return (yield from writing.put_all(d, list(last.values()), native))
 
             event.details["items"] = len(last)
             event.payload_bytes = sum(len(row["p_value"]) for row, _ in last.values())
             versions = await self._write(program, connection, event) if last else {}
-        return [versions[_key(row)] for row in rows]
+        return [versions[place_of(row)] for row in rows]
 
     async def get_batch(
         self, keys: Iterable[tuple[Namespace, str]], *, connection: HostConnection | None = None
@@ -148,7 +146,3 @@ def _four(one: Sequence[Any]) -> tuple[Any, ...]:
     if not isinstance(one, (tuple, list)) or not 3 <= len(one) <= 4:
         raise TypeError("each item is (namespace, key, value) or (namespace, key, value, metadata)")
     return (*one, None) if len(one) == 3 else tuple(one)
-
-
-def _key(row: Mapping[str, Any]) -> tuple[str, str]:
-    return row["k_namespace"], row["k_key"]

@@ -16,7 +16,7 @@ from memalchemy import Checkpointer, Database, Retention, Store
 from memalchemy.codec.items import CODEC, encode_item
 from memalchemy.errors import Conflict, StatementFailed, UniqueViolation
 from memalchemy.store.lines import export_items
-from memalchemy.store.queries import STORED
+from memalchemy.store.queries import stored
 from oracle.recording import Answer, Call, Recorder
 
 SWEEP = ["log.removing.sweep_dead", "log.removing.move_epoch"]
@@ -405,7 +405,13 @@ async def test_the_vectors_of_a_page_of_items_are_asked_for_in_binds_that_a_quer
     payload, checksum = encode_item("a value")
     row = {"namespace": "/a/", "meta": {}, "version": 1, "codec": CODEC, "checksum": checksum}
     row |= dict.fromkeys(("created_at", "updated_at"), NOW) | {"expires_at": None, "lifetime": None}
-    page = [{name: (row | {"key": key, "value": payload})[name] for name in STORED} for key in keys]
+    page = [
+        {
+            name: (row | {"key": key, "value": payload})[name]
+            for name in (column.name for column in stored())
+        }
+        for key in keys
+    ]
     server.answer("store.queries.list_items", Answer(page))
 
     records = [one async for one in export_items(Store(oracle), ("a",), vectors=True)]

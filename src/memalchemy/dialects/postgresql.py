@@ -36,11 +36,12 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TSQUERY, insert  # noqa: TID251
 
 from memalchemy.codec.items import OTHERS, FieldWords
+from memalchemy.column_types import Json
 from memalchemy.dialects.base import Failure, original, quoted
 from memalchemy.dialects.postgresql_upkeep import Upkeep, item_vector, text_vector
 from memalchemy.dialects.postgresql_vectors import Vectors
 from memalchemy.keys import encode_id
-from memalchemy.schema import DeltaRow, Json, StoreItemRow
+from memalchemy.schema import DeltaRow, StoreItemRow
 
 _BY_CLASS = {
     "08": Failure.DISCONNECTED,

@@ -34,9 +34,10 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import UserDefinedType
 
 from memalchemy.codec import vectors
+from memalchemy.column_types import PgVector
 from memalchemy.dialects.base import Dialect, Failure, quoted, vector_index_name
 from memalchemy.dialects.postgresql_upkeep import of_our_tables
-from memalchemy.schema import Base, PgVector
+from memalchemy.schema import Base
 
 _OPERATORS = {"cosine": "<=>", "dot": "<#>", "l2": "<->"}
 _OPERATOR_CLASSES = {

@@ -36,10 +36,11 @@ from sqlalchemy.dialects.sqlite import insert  # noqa: TID251
 from sqlalchemy.exc import DBAPIError
 
 from memalchemy.codec.items import OTHERS, FieldWords
+from memalchemy.column_types import UtcDateTime
 from memalchemy.dialects.base import Failure, original
 from memalchemy.dialects.sqlite_upkeep import Upkeep
 from memalchemy.keys import encode_id
-from memalchemy.schema import NAME, NAMESPACE, TENANT, UtcDateTime
+from memalchemy.schema import NAME, NAMESPACE, TENANT
 
 BUSY_TIMEOUT_SECONDS = 30
 ITEM_PATH: ColumnClause[str] = column("namespace", NAMESPACE)

@@ -185,7 +185,7 @@ class Store(Batches, Searching):
             ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
         """
         _check_expected(expected_version)
-        name = self._settings.model if model is None else check_field(model)
+        name = self._settings.model_of(model)
         vectors = rows_of(embedding, name)
         values = item_binds(self.db, namespace, key) | {"p_now": datetime.now(UTC)}
         d = self.db.dialect
@@ -298,7 +298,7 @@ class Store(Batches, Searching):
         binds = item_binds(self.db, namespace, key) | {
             "p_field": check_field(field),
             "p_part": part,
-            "p_model": self._settings.model if model is None else check_field(model),
+            "p_model": self._settings.model_of(model),
         }
         statement = queries.read_vector(self.db.dialect)
         with operation("store.get", **self._about(namespace)) as event:

@@ -19,7 +19,7 @@ from memalchemy.search.distances import look
 from memalchemy.search.scope import ITEM_KEY
 from memalchemy.search.vectors import Metric
 from memalchemy.statements import Program
-from memalchemy.store.embedding import Embedder, Index, embed, no_embedder, texts_of
+from memalchemy.store.embedding import Embedder, Index, check_field, embed, no_embedder, texts_of
 from memalchemy.store.writing import VectorRow
 
 T = TypeVar("T")
@@ -86,6 +86,10 @@ class Settings:
         texts = [texts_of(value, wanted) for value in values]
         vectors = iter(await embed(self.embedder, (one.text for of in texts for one in of)))
         return [[VectorRow(t.field, self.model, t.part, next(vectors)) for t in of] for of in texts]
+
+    def model_of(self, model: str | None) -> str:
+        """The name of a model that was given, or the store's."""
+        return self.model if model is None else check_field(model)
 
     def life_of(self, namespace: tuple[str, ...], ttl: Seconds | None) -> timedelta | None:
         """How long an item lives: as it was given, or as its namespace says."""

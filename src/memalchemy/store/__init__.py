@@ -118,7 +118,8 @@ class Store(Batches, Searching):
 
         Args:
             index: embed the whole value (true), nothing, or these fields: top-level keys, or JSON
-                pointers; a list of texts gives a vector each, a field that is not there none.
+                pointers; a list of texts gives a vector each. A field that is not there, or is
+                misspelt, gives none, and that is no error: the event counts the ``vectors``.
             embedding: a vector; or vectors by field, or lists of them.
             ttl: how long it lives, if not as the store says; ``math.inf`` is for ever.
             expected_version: write only if the item is at this version; ``None``, if it is not
@@ -136,6 +137,7 @@ class Store(Batches, Searching):
         vectors = await self._vectors(value, index, embedding)
         d = self.db.dialect
         with operation("store.put", **self._about(namespace)) as event:
+            event.details["vectors"] = len(vectors)
             native = await stores_natively(self.db, vectors, connection, event)
             version = await self._write(
                 lambda: writing.put(d, row, vectors, native, expected_version),
@@ -190,6 +192,7 @@ class Store(Batches, Searching):
         values = item_binds(self.db, namespace, key) | {"p_now": datetime.now(UTC)}
         d = self.db.dialect
         with operation("store.put", **self._about(namespace)) as event:
+            event.details["vectors"] = len(vectors)
             native = await stores_natively(self.db, vectors, connection, event)
             version = await self._write(
                 lambda: writing.add_vectors(d, values, vectors, native, expected_version),

@@ -57,6 +57,7 @@ class Batches(Shelf):
                 return (yield from writing.put_all(d, list(last.values()), native))
 
             event.details["items"] = len(last)
+            event.details["vectors"] = sum(len(of) for _, of in last.values())
             event.payload_bytes = sum(len(row["p_value"]) for row, _ in last.values())
             versions = await self._write(program, connection, event) if last else {}
         return [versions[place_of(row)] for row in rows]

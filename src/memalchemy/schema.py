@@ -1,4 +1,4 @@
-"""The whole schema: five tables, and the few column types they are made of.
+"""The whole schema: five tables. What their columns are made of is in `column_types`.
 
 A *log* is (tenant, thread_id, namespace). A thread is all logs with one (tenant, thread_id); a
 checkpoint is a name for a position in a log; a conversation is a log of entries; facts, documents
@@ -12,198 +12,27 @@ with one exception: deleting a `ThreadRow` removes its log.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from decimal import Decimal
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
-    JSON,
     BigInteger,
-    DateTime,
     Dialect,
     ForeignKeyConstraint,
     Index,
     Integer,
-    LargeBinary,
     MetaData,
     SmallInteger,
     String,
     Text,
-    TypeDecorator,
     UniqueConstraint,
     case,
     column,
     text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
-from sqlalchemy.types import TypeEngine, UserDefinedType
 
-from memalchemy.codec import vectors
-from memalchemy.keys import decode_id, encode_id
-
-# A dialect's own types are imported where they are needed: most processes need one database's.
-
-
-class Key(TypeDecorator[str]):
-    """An id column: any Python string, compared byte by byte."""
-
-    impl = String
-    cache_ok = True
-
-    def __init__(self, length: int) -> None:
-        super().__init__(length)
-        self.length = length
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        if dialect.name == "postgresql":
-            return dialect.type_descriptor(String(self.length, collation="C"))
-        return dialect.type_descriptor(String(self.length))
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        return None if value is None else encode_id(value)
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
-        return None if value is None else decode_id(value)
-
-
-class Path(Key):
-    """A namespace column: already encoded as ``/a/b/``, so only the byte order matters."""
-
-    cache_ok = True
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        return value
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
-        return value
-
-
-class UtcDateTime(TypeDecorator[datetime]):
-    """An aware UTC datetime to the microsecond, in and out, on every database.
-
-    Oracle's DATE ends at seconds and its driver drops time zones, so it stores a naive TIMESTAMP.
-    """
-
-    impl = DateTime
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        if dialect.name == "postgresql":
-            from sqlalchemy.dialects import postgresql  # noqa: TID251
-
-            return dialect.type_descriptor(postgresql.TIMESTAMP(timezone=True))
-        if dialect.name == "oracle":
-            from sqlalchemy.dialects import oracle  # noqa: TID251
-
-            return dialect.type_descriptor(oracle.TIMESTAMP())
-        return dialect.type_descriptor(DateTime())
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError("datetimes must be aware; got a naive one")
-        value = value.astimezone(UTC)
-        return value if dialect.name == "postgresql" else value.replace(tzinfo=None)
-
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-
-class Json(TypeDecorator[Any]):
-    """Filterable metadata: JSONB, native JSON or text; sorted keys, so equal values are equal."""
-
-    impl = JSON
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        if dialect.name == "postgresql":
-            from sqlalchemy.dialects import postgresql  # noqa: TID251
-
-            return dialect.type_descriptor(postgresql.JSONB())
-        return dialect.type_descriptor(JSON())
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        return _sorted(value)
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        return _without_decimals(value) if dialect.name == "oracle" else value
-
-
-class Payload(TypeDecorator[bytes]):
-    """Bytes of the codec; never empty, because Oracle reads an empty value as NULL."""
-
-    impl = LargeBinary
-    cache_ok = True
-
-    def process_bind_param(self, value: bytes | None, dialect: Dialect) -> bytes | None:
-        return None if value is None else bytes(value)
-
-
-class PgVector(UserDefinedType[Any]):
-    """pgvector's type without a dimension: one column holds every size."""
-
-    cache_ok = True
-
-    def get_col_spec(self, **kw: Any) -> str:
-        return "VECTOR"
-
-
-class Vector(TypeDecorator[Sequence[float]]):
-    """A float32 vector of any dimension: ``vector`` on PostgreSQL and Oracle, bytes on SQLite.
-
-    PostgreSQL without pgvector has a bytea column instead (see the first revision); `search` asks
-    the database which one it has.
-    """
-
-    impl = LargeBinary
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        if dialect.name == "postgresql":
-            return dialect.type_descriptor(PgVector())
-        if dialect.name == "oracle":
-            from sqlalchemy.dialects import oracle  # noqa: TID251
-
-            float32 = oracle.VectorStorageFormat.FLOAT32
-            return dialect.type_descriptor(oracle.VECTOR(storage_format=float32))  # type: ignore[no-untyped-call]
-        return dialect.type_descriptor(LargeBinary())
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        if value is None:
-            return None
-        stored = vectors.to_bytes(value)
-        if dialect.name == "sqlite":
-            return stored
-        # The driver takes an array, never a list: SQLAlchemy's own conversion is bypassed here.
-        vector = vectors.from_bytes(stored)
-        return vector if dialect.name == "oracle" else str(vector.tolist())
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        if value is None:
-            return None
-        if isinstance(value, (bytes, memoryview)):
-            return vectors.from_bytes(value).tolist()
-        if isinstance(value, str):
-            return [float(number) for number in value[1:-1].split(",")]
-        return list(value)
-
-
-def _sorted(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in sorted(value)}
-    return [_sorted(item) for item in value] if isinstance(value, list) else value
-
-
-def _without_decimals(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, dict):
-        return {key: _without_decimals(item) for key, item in value.items()}
-    return [_without_decimals(item) for item in value] if isinstance(value, list) else value
-
+from memalchemy.column_types import Json, Key, Path, Payload, UtcDateTime, Vector
 
 # Lengths are in characters; the API holds ids to byte limits so that the longest composite key
 # stays under the 2,704 bytes of a PostgreSQL index row and the 6,398 of an Oracle one.

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from shelf import found_by, keys_of, undone
+from shelf import Embedder, found_by, keys_of, undone
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from memalchemy import Conflict, Database, NotSerialisable, Store, events
@@ -192,6 +192,20 @@ async def test_each_operation_is_told_by_its_name(store: Store, told: list[Event
     assert names(told) == ["store.sweep"]
     await store.clear_namespace(NS)
     assert names(told) == ["store.clear"]
+
+
+async def test_a_puts_event_counts_the_vectors_that_were_written(
+    db: Database, told: list[Event]
+) -> None:
+    store = Store(db, embedder=Embedder())
+    await store.put(NS, "a", {"title": "one", "parts": ["two", "three"]}, index=["title", "parts"])
+    await store.put(NS, "b", {"title": "one"}, index=["titel"])
+    await store.put(NS, "c", 1, embedding=VECTOR)
+    await store.put_embedding(NS, "a", VECTOR, model="other")
+    await store.put_batch([(NS, "d", {"title": "one"}), (NS, "e", {})], index=["title"])
+
+    counts = [event.details["vectors"] for event in told if event.name == "store.put"]
+    assert counts == [3, 0, 1, 1, 1]
 
 
 async def test_an_event_tells_no_contents(store: Store, told: list[Event]) -> None:

@@ -296,6 +296,24 @@ async def test_hybrid_finds_what_either_finds_and_first_what_both_find(store: St
     assert all(plan.strategy and plan.reason for plan in plans)
 
 
+@pytest.mark.parametrize("below", [False, True])
+async def test_an_explained_search_says_where_there_are_no_vectors(
+    store: Store, below: bool
+) -> None:
+    await store.put(NS, "words alone", "kettle")
+    await store.put_embedding(NS, "words alone", FAR, model="other")
+
+    async def reasons(**how: Any) -> list[str]:
+        found = await store.search(NS, prefix=below, embedding=NEAR, explain=True, **how)
+        return [plan.reason for plan in found.plans]
+
+    (reason,) = await reasons(mode="vector")
+    assert reason == "there are no vectors of the model 'default' here"
+    assert reason in await reasons(query="kettle", mode="hybrid")
+    assert reason not in await reasons(mode="vector", model="other")
+    assert reason not in await reasons(mode="vector", model="other", filter={"n": 1})
+
+
 async def test_hybrid_with_an_embedder_needs_the_query_only(db: Database) -> None:
     store = Store(db, embedder=Embedder())
     await store.put_batch([(NS, "a", "crimson kettle"), (NS, "b", "green hammer")])

@@ -292,8 +292,8 @@ def test_removing_a_namespace_asks_and_takes_anything_but_yes_for_no(memories: R
         assert "Remove 2 items of users/ada and all below it" in refused.err
     assert everything(memories) == before
 
-    assert memories("rm", "users/ada", "--all", stdin="y\n").out == "1 items removed\n"
-    assert memories("rm", "users/ada", "--all", "--prefix", "--yes").out == "1 items removed\n"
+    assert memories("rm", "users/ada", "--all", stdin="y\n").out == "1 item removed\n"
+    assert memories("rm", "users/ada", "--all", "--prefix", "--yes").out == "1 item removed\n"
     assert memories("rm", "users/ada", "--all", "--prefix", "--yes").code == 1
     assert [row["namespace"] for row in memories("ls", "--json").json] == [["users", "bob"]]
 
@@ -334,6 +334,19 @@ def test_a_search_shows_where_it_found_the_words(memories: Run) -> None:
     explained = memories("search", "users", "coffee", "--prefix", "--explain", "--json").json
     assert [hit["key"] for hit in explained["hits"]] == ["likes"]
     assert set(explained["plans"][0]) == {"strategy", "reason", "details"}
+
+
+def test_an_explained_search_says_that_there_are_no_vectors(memories: Run) -> None:
+    answer = memories("search", "users/ada", "--embedding", "[1, 0]", "--explain")
+
+    assert "there are no vectors of the model 'default' here" in answer.out
+    assert answer.err == "0 items\n"
+
+
+def test_one_item_is_counted_as_one(memories: Run) -> None:
+    assert memories("ls", "users/ada").err == "1 item\n"
+    assert memories("ls", "users", "--prefix").err == "3 items\n"
+    assert memories("ls", "users/bob", "--namespaces").err == "1 namespace\n"
 
 
 def test_a_search_by_meaning_takes_a_vector(memories: Run, file_url: str, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from memalchemy import Database, Store
 from memalchemy.codec import text
 from memalchemy.codec.items import FieldWords
 from memalchemy.dialects import DIALECTS, Dialect
+from memalchemy.search.embeddings import live_items
 from memalchemy.search.items import narrowed_items, search_items
 from memalchemy.search.scope import key_lists, scope_binds
 from memalchemy.store import queries, writing
@@ -71,6 +72,7 @@ def statements(d: Dialect) -> dict[str, tuple[Executable, dict[str, Any]]]:
         "fields": (narrowed_items(d, below=False), narrowed),
         "namespaces": (queries.list_paths(d), {}),
         "vectors to drop": (writing.drop_vectors_of(d), {"p_keys": keys}),
+        "which are alive": (live_items(d), {"p_keys": keys}),
     }
 
 

@@ -3806,18 +3806,16 @@ SELECT current_setting('hnsw.iterative_scan', true) AS p_scan, current_setting('
     true) AS p_bitmap
 
 -- search.embeddings.live_items()
-SELECT listed.namespace, listed.key
-FROM (
-  SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed
-WHERE EXISTS (
-  SELECT 1
-  FROM store_items
-  WHERE store_items.tenant = $2::VARCHAR
-  AND store_items.namespace = listed.namespace
-  AND store_items.key = listed.key
-  AND (store_items.expires_at IS NULL
-    OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE))
+SELECT store_items.namespace AS namespace, store_items.key AS key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 
 -- search.embeddings.only_by_vector_index()
 SELECT set_config('hnsw.iterative_scan', $1::VARCHAR, true), set_config('hnsw.ef_search',
@@ -3851,14 +3849,15 @@ WITH near AS MATERIALIZED (
     embeddings.part AS part, embeddings.vector <=> (
     SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  JOIN (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
-  AND embeddings.key = listed.key
-  WHERE embeddings.tenant = $4::VARCHAR
-  AND embeddings.namespace = $5::VARCHAR
-  AND embeddings.model = $6::VARCHAR
-  AND embeddings.dimensions = $7::INTEGER
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = $6::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($7::VARCHAR AS json)) AS each(value)) AS listed)
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
   LIMIT $8::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
@@ -3866,7 +3865,7 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive
 FROM near
-JOIN store_items ON store_items.tenant = $4::VARCHAR
+JOIN store_items ON store_items.tenant = $3::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -3900,17 +3899,18 @@ WITH near AS MATERIALIZED (
     embeddings.part AS part, embeddings.vector <=> (
     SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  JOIN (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
-  AND embeddings.key = listed.key
-  WHERE embeddings.tenant = $4::VARCHAR
-  AND embeddings.namespace >= $5::VARCHAR
-  AND embeddings.namespace < $6::VARCHAR
-  AND NOT (embeddings.namespace >= $7::VARCHAR
-    AND embeddings.namespace < $8::VARCHAR)
-  AND embeddings.model = $9::VARCHAR
-  AND embeddings.dimensions = $10::INTEGER
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = $9::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($10::VARCHAR AS json)) AS each(value)) AS listed)
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
   LIMIT $11::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
@@ -3918,7 +3918,7 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive
 FROM near
-JOIN store_items ON store_items.tenant = $4::VARCHAR
+JOIN store_items ON store_items.tenant = $3::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -3949,14 +3949,15 @@ WITH near AS MATERIALIZED (
     embeddings.part AS part, embeddings.vector <#> (
     SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  JOIN (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
-  AND embeddings.key = listed.key
-  WHERE embeddings.tenant = $4::VARCHAR
-  AND embeddings.namespace = $5::VARCHAR
-  AND embeddings.model = $6::VARCHAR
-  AND embeddings.dimensions = $7::INTEGER
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = $6::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($7::VARCHAR AS json)) AS each(value)) AS listed)
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
   LIMIT $8::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
@@ -3964,7 +3965,7 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive
 FROM near
-JOIN store_items ON store_items.tenant = $4::VARCHAR
+JOIN store_items ON store_items.tenant = $3::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -3998,17 +3999,18 @@ WITH near AS MATERIALIZED (
     embeddings.part AS part, embeddings.vector <#> (
     SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  JOIN (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
-  AND embeddings.key = listed.key
-  WHERE embeddings.tenant = $4::VARCHAR
-  AND embeddings.namespace >= $5::VARCHAR
-  AND embeddings.namespace < $6::VARCHAR
-  AND NOT (embeddings.namespace >= $7::VARCHAR
-    AND embeddings.namespace < $8::VARCHAR)
-  AND embeddings.model = $9::VARCHAR
-  AND embeddings.dimensions = $10::INTEGER
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = $9::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($10::VARCHAR AS json)) AS each(value)) AS listed)
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
   LIMIT $11::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
@@ -4016,7 +4018,7 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive
 FROM near
-JOIN store_items ON store_items.tenant = $4::VARCHAR
+JOIN store_items ON store_items.tenant = $3::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4047,14 +4049,15 @@ WITH near AS MATERIALIZED (
     embeddings.part AS part, embeddings.vector <-> (
     SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  JOIN (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
-  AND embeddings.key = listed.key
-  WHERE embeddings.tenant = $4::VARCHAR
-  AND embeddings.namespace = $5::VARCHAR
-  AND embeddings.model = $6::VARCHAR
-  AND embeddings.dimensions = $7::INTEGER
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace = $4::VARCHAR
+  AND embeddings.model = $5::VARCHAR
+  AND embeddings.dimensions = $6::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($7::VARCHAR AS json)) AS each(value)) AS listed)
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
   LIMIT $8::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
@@ -4062,7 +4065,7 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive
 FROM near
-JOIN store_items ON store_items.tenant = $4::VARCHAR
+JOIN store_items ON store_items.tenant = $3::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4096,17 +4099,18 @@ WITH near AS MATERIALIZED (
     embeddings.part AS part, embeddings.vector <-> (
     SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  JOIN (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
-  AND embeddings.key = listed.key
-  WHERE embeddings.tenant = $4::VARCHAR
-  AND embeddings.namespace >= $5::VARCHAR
-  AND embeddings.namespace < $6::VARCHAR
-  AND NOT (embeddings.namespace >= $7::VARCHAR
-    AND embeddings.namespace < $8::VARCHAR)
-  AND embeddings.model = $9::VARCHAR
-  AND embeddings.dimensions = $10::INTEGER
+  WHERE embeddings.tenant = $3::VARCHAR
+  AND embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR
+  AND NOT (embeddings.namespace >= $6::VARCHAR
+    AND embeddings.namespace < $7::VARCHAR)
+  AND embeddings.model = $8::VARCHAR
+  AND embeddings.dimensions = $9::INTEGER
+  AND (embeddings.namespace, embeddings.key) IN (
+    SELECT listed.namespace, listed.key
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+      FROM json_array_elements(CAST($10::VARCHAR AS json)) AS each(value)) AS listed)
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
   LIMIT $11::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
@@ -4114,7 +4118,7 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
 ELSE 0 END AS alive
 FROM near
-JOIN store_items ON store_items.tenant = $4::VARCHAR
+JOIN store_items ON store_items.tenant = $3::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 

@@ -2245,21 +2245,19 @@ FROM (
   OFFSET ?) AS some_vectors
 
 -- search.embeddings.live_items()
-WITH listed AS MATERIALIZED (
-  SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
-  FROM (
-    SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-    FROM json_each(?) AS each) AS each_listed)
-SELECT listed.namespace, listed."key"
-FROM listed
-WHERE EXISTS (
-  SELECT 1
-  FROM store_items
-  WHERE store_items.tenant = ?
-  AND store_items.namespace = listed.namespace
-  AND store_items."key" = listed."key"
-  AND (store_items.expires_at IS NULL
-    OR store_items.expires_at > ?))
+SELECT store_items.namespace AS namespace, store_items."key" AS "key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
 
 -- search.embeddings.read_changes()
 SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,

@@ -5,14 +5,18 @@ Over SQLAlchemy's real dialect and a recording: this shows what is sent, not tha
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from memalchemy import Checkpointer, Database, Retention
+from memalchemy import Checkpointer, Database, Retention, Store
+from memalchemy.codec.items import CODEC, encode_item
 from memalchemy.errors import Conflict, StatementFailed, UniqueViolation
+from memalchemy.store.lines import export_items
+from memalchemy.store.queries import stored
 from oracle.recording import Answer, Call, Recorder
 
 SWEEP = ["log.removing.sweep_dead", "log.removing.move_epoch"]
@@ -392,3 +396,29 @@ async def test_what_is_read_is_as_python_had_it(agent: Checkpointer, server: Rec
     assert metadata["metadata"] == {"k": 1, "f": 0.5}
     assert [type(v) for v in metadata["metadata"].values()] == [int, float]
     assert datetime.fromisoformat(str(metadata["created_at"])) == NOW.replace(tzinfo=UTC)
+
+
+async def test_the_vectors_of_a_page_of_items_are_asked_for_in_binds_that_a_query_takes(
+    oracle: Database, server: Recorder
+) -> None:
+    keys = [f"{number:03}" + "漢" * 200 for number in range(30)]
+    payload, checksum = encode_item("a value")
+    row = {"namespace": "/a/", "meta": {}, "version": 1, "codec": CODEC, "checksum": checksum}
+    row |= dict.fromkeys(("created_at", "updated_at"), NOW) | {"expires_at": None, "lifetime": None}
+    page = [
+        {
+            name: (row | {"key": key, "value": payload})[name]
+            for name in (column.name for column in stored())
+        }
+        for key in keys
+    ]
+    server.answer("store.queries.list_items", Answer(page))
+
+    records = [one async for one in export_items(Store(oracle), ("a",), vectors=True)]
+
+    assert [record["key"] for record in records] == keys
+    calls = [call for call in server.calls if call.name == "store.queries.vectors_of_items"]
+    lists = [call.binds["p_keys"] for call in calls]
+    assert len(lists) > 1
+    assert all(len(value.encode()) <= 4000 for value in lists)
+    assert [key for value in lists for _, key in json.loads(value)] == keys

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from memalchemy.dialects import Dialect
 from memalchemy.dialects.oracle import Oracle
 from memalchemy.dialects.postgresql import PostgreSQL
 from memalchemy.dialects.sqlite import SQLite
@@ -14,7 +15,9 @@ def test_all_that_dialects_say_differently_is_run_as_oracles_or_named_as_not_run
     differ = {
         name
         for dialect in (Oracle, SQLite, PostgreSQL)
-        for name in vars(dialect)
+        for part in dialect.__mro__
+        if issubclass(part, Dialect) and part is not Dialect
+        for name in vars(part)
         if not name.startswith("_")
     }
 

@@ -15,7 +15,7 @@ import typer
 
 from memalchemy.cli.command import Invocation, command
 from memalchemy.cli.exits import OK, REFUSED, UsageProblem
-from memalchemy.cli.terminal import interruptible, size
+from memalchemy.cli.terminal import counted, interruptible, size
 
 
 class OnConflict(StrEnum):
@@ -89,7 +89,8 @@ async def import_(
     else:
         told = ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
         at.terminal.say(
-            f"threads: {told or 'none'}; {checkpoints:,} checkpoints written in {seconds:.1f} s"
+            f"threads: {told or 'none'}; {counted(checkpoints, 'checkpoint')} written "
+            f"in {seconds:.1f} s"
         )
         if stored_bytes:
             at.terminal.say(

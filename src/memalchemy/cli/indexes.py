@@ -8,7 +8,7 @@ import typer
 
 from memalchemy.cli.command import Invocation, asking_for_sense, command
 from memalchemy.cli.store import Metric
-from memalchemy.cli.terminal import size
+from memalchemy.cli.terminal import counted, size
 
 if TYPE_CHECKING:
     from memalchemy.contracts import Progress
@@ -42,7 +42,7 @@ async def show(at: Invocation) -> None:
         ("index", ">dimensions", "metric", "state", ">size"),
         ((one.name, one.dimensions, one.metric, one.state, size(one.bytes)) for one in found),
     )
-    at.terminal.note(f"{len(found)} indexes")
+    at.terminal.note(counted(len(found), "index", "indexes"))
 
 
 async def build(

@@ -16,6 +16,7 @@ from memalchemy.cli import arguments
 from memalchemy.cli.command import Invocation, asking_for_sense, command
 from memalchemy.cli.exits import NOT_FOUND, REFUSED, UsageProblem
 from memalchemy.cli.looking import ThreadArgument
+from memalchemy.cli.terminal import counted
 from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:
@@ -69,11 +70,11 @@ async def export(
     if thread and not count:
         raise NotFound(f"there is no thread {thread!r}")
     if output is None:
-        at.terminal.note(f"{count} checkpoints")
+        at.terminal.note(counted(count, "checkpoint"))
     elif at.as_json:
         at.terminal.document({"checkpoints": count, "file": str(output)})
     else:
-        at.terminal.say(f"{count:,} checkpoints in {output}")
+        at.terminal.say(f"{counted(count, 'checkpoint')} in {output}")
 
 
 async def forget(

@@ -12,7 +12,7 @@ import typer
 
 from memalchemy.cli.command import Invocation, command
 from memalchemy.cli.exits import UsageProblem
-from memalchemy.cli.terminal import short, size, when
+from memalchemy.cli.terminal import counted, short, size, when
 from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ async def threads(
             for row in found
         ),
     )
-    at.terminal.note(f"{len(found)} threads")
+    at.terminal.note(counted(len(found), "thread"))
 
 
 async def history(
@@ -308,7 +308,7 @@ async def search(
             for hit in found
         ),
     )
-    at.terminal.note(f"{len(found)} checkpoints")
+    at.terminal.note(counted(len(found), "checkpoint"))
 
 
 def highlighted(snippet: str, query: str) -> Text:

@@ -11,7 +11,7 @@ import typer
 
 from memalchemy.cli.command import Invocation, asking_for_sense, command
 from memalchemy.cli.exits import UsageProblem
-from memalchemy.cli.terminal import size
+from memalchemy.cli.terminal import counted, size
 
 if TYPE_CHECKING:
     from memalchemy.transfer import CopyReport
@@ -117,10 +117,10 @@ async def copy(
         at.terminal.document(asdict(report))
         return
     at.terminal.say(
-        f"{report.logs:,} logs and {report.items:,} items: {report.new:,} new, "
+        f"{counted(report.logs, 'log')} and {counted(report.items, 'item')}: {report.new:,} new, "
         f"{report.updated:,} updated, {report.unchanged:,} unchanged"
     )
     at.terminal.say(
-        f"{report.rows:,} rows ({size(report.bytes)}) written, read back and compared in "
+        f"{counted(report.rows, 'row')} ({size(report.bytes)}) written, read back and compared in "
         f"{report.seconds:.1f} s"
     )

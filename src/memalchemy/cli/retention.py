@@ -11,7 +11,7 @@ import typer
 from memalchemy.cli import arguments
 from memalchemy.cli.command import Invocation, asking_for_sense, command
 from memalchemy.cli.exits import UsageProblem
-from memalchemy.cli.terminal import size
+from memalchemy.cli.terminal import counted, size
 from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ async def prune(
         at.terminal.document({"pruned": pruned, "dry_run": dry_run, "busy": last["busy"]})
     else:
         verb = "would be deleted" if dry_run else "deleted"
-        at.terminal.say(f"{pruned:,} checkpoints {verb}")
+        at.terminal.say(f"{counted(pruned, 'checkpoint')} {verb}")
 
 
 async def vacuum(
@@ -114,7 +114,9 @@ async def vacuum(
             | {"advice": [_advice(one) for one in done.advice] if done else []}
         )
         return
-    at.terminal.say(f"{removed:,} checkpoints {'would be removed' if dry_run else 'removed'}")
+    at.terminal.say(
+        f"{counted(removed, 'checkpoint')} {'would be removed' if dry_run else 'removed'}"
+    )
     if done is not None:
         _report(at, done)
 
@@ -157,7 +159,7 @@ def _watched(
         except BaseException:
             if done and last["removed"]:
                 at.terminal.note(
-                    f"{last['removed']:,} checkpoints {done} so far; run it again to go on"
+                    f"{counted(last['removed'], 'checkpoint')} {done} so far; run it again to go on"
                 )
             raise
     if last["busy"]:

@@ -11,7 +11,7 @@ from memalchemy.cli import arguments, store_lines
 from memalchemy.cli.command import Invocation, asking_for_sense, command
 from memalchemy.cli.exits import NOT_FOUND, REFUSED, UsageProblem
 from memalchemy.cli.looking import each, highlighted
-from memalchemy.cli.terminal import short, size, when
+from memalchemy.cli.terminal import counted, short, size, when
 from memalchemy.contracts import UNSET
 from memalchemy.errors import NotFound
 
@@ -115,7 +115,7 @@ async def ls(
             for item in shown
         ),
     )
-    at.terminal.note(_counted(len(shown), "items", len(found) > limit))
+    at.terminal.note(_shown(len(shown), "item", len(found) > limit))
 
 
 async def _list_namespaces(at: Invocation, above: tuple[str, ...], limit: int) -> None:
@@ -128,7 +128,7 @@ async def _list_namespaces(at: Invocation, above: tuple[str, ...], limit: int) -
         at.terminal.document([{"namespace": n, "items": count} for n, count in rows])
         return
     at.terminal.table(("namespace", ">items"), ((arguments.spelt(n), count) for n, count in rows))
-    at.terminal.note(_counted(len(rows), "namespaces", len(found) > limit))
+    at.terminal.note(_shown(len(rows), "namespace", len(found) > limit))
 
 
 async def get(at: Invocation, namespace: NamespaceArgument, key: KeyArgument) -> None:
@@ -227,7 +227,7 @@ async def rm(
     if at.as_json:
         at.terminal.document({"removed": removed})
     else:
-        at.terminal.say(f"{removed:,} items removed" if key is None else f"removed {key}")
+        at.terminal.say(f"{counted(removed, 'item')} removed" if key is None else f"removed {key}")
     return None if removed else NOT_FOUND
 
 
@@ -249,7 +249,7 @@ async def _cleared(
         count = await store.count(where, prefix=below)
         of = f"{arguments.spelt(where)}{' and all below it' if below else ''}"
         if count and not at.terminal.confirm(
-            f"Remove {count:,} items of {of}, tenant {at.tenant!r}? This cannot be undone."
+            f"Remove {counted(count, 'item')} of {of}, tenant {at.tenant!r}? This cannot be undone."
         ):
             at.terminal.note("nothing was removed")
             return None
@@ -330,7 +330,7 @@ def _say_hits(at: Invocation, found: SearchHits, query: str | None, *, below: bo
     for plan in found.plans:
         details = ", ".join(f"{name} {count}" for name, count in plan.details.items())
         at.terminal.say(f"{plan.strategy}: {plan.reason}" + (f" ({details})" if details else ""))
-    at.terminal.note(f"{len(found)} items")
+    at.terminal.note(counted(len(found), "item"))
 
 
 def _excerpt(item: StoreItem, query: str | None) -> Any:
@@ -354,7 +354,7 @@ async def sweep(at: Invocation) -> None:
     if at.as_json:
         at.terminal.document({"removed": removed})
     else:
-        at.terminal.say(f"{removed:,} expired items removed")
+        at.terminal.say(f"{counted(removed, 'expired item')} removed")
 
 
 def _store(db: Database, **settings: Any) -> Store:
@@ -378,5 +378,5 @@ def _bytes(value: Any) -> int:
     return len(pretty(value, indent=None).encode())
 
 
-def _counted(shown: int, what: str, more: bool) -> str:
-    return f"the first {shown:,}; --limit shows more" if more else f"{shown:,} {what}"
+def _shown(number: int, what: str, more: bool) -> str:
+    return f"the first {number:,}; --limit shows more" if more else counted(number, what)

@@ -15,6 +15,7 @@ from memalchemy.cli.command import Invocation, command
 from memalchemy.cli.exits import OK, REFUSED, UsageProblem
 from memalchemy.cli.importing import Lines, length, opened
 from memalchemy.cli.keeping import write_lines
+from memalchemy.cli.terminal import counted
 
 if TYPE_CHECKING:
     from memalchemy.store.lines import Problem
@@ -63,11 +64,11 @@ async def export(
 
             count = await write_lines(shown(), output)
     if output is None:
-        at.terminal.note(f"{count:,} items")
+        at.terminal.note(counted(count, "item"))
     elif at.as_json:
         at.terminal.document({"items": count, "file": str(output)})
     else:
-        at.terminal.say(f"{count:,} items in {output}")
+        at.terminal.say(f"{counted(count, 'item')} in {output}")
 
 
 async def import_(

@@ -168,6 +168,11 @@ def size(number: float) -> str:
     raise AssertionError("unreachable")
 
 
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """How many, with the word for *one* or for *many*, which else ends in an s."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
 def when(moment: datetime) -> str:
     """A time for people, in UTC."""
     return moment.strftime("%Y-%m-%d %H:%M:%S")

@@ -9,7 +9,7 @@ import typer
 
 from memalchemy.cli.command import Invocation, command
 from memalchemy.cli.exits import CORRUPT, OK, UsageProblem
-from memalchemy.cli.terminal import size
+from memalchemy.cli.terminal import counted, size
 from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:
@@ -78,14 +78,15 @@ def _show(at: Invocation, report: Report) -> None:
         at.terminal.say(f"repaired: the text index {index} was built anew")
     what = "a sample: " if report.sampled else ""
     at.terminal.say(
-        f"{what}{report.states:,} states of {report.logs:,} logs rebuilt "
+        f"{what}{counted(report.states, 'state')} of {counted(report.logs, 'log')} rebuilt "
         f"({size(report.payload_bytes)} read, {size(report.state_bytes)} of states) "
-        f"in {report.seconds:.1f} s" + (f"; {report.items:,} items read" if report.items else "")
+        f"in {report.seconds:.1f} s"
+        + (f"; {counted(report.items, 'item')} read" if report.items else "")
     )
     if report.ok:
         at.terminal.say("ok: nothing is wrong", style="green")
     else:
-        at.terminal.say(f"damaged: {report.errors:,} findings", style="bold red")
+        at.terminal.say(f"damaged: {counted(report.errors, 'finding')}", style="bold red")
 
 
 def _show_finding(at: Invocation, finding: Finding) -> None:

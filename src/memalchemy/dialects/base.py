@@ -31,7 +31,7 @@ from sqlalchemy.engine import URL
 
 from memalchemy.codec import vectors
 from memalchemy.codec.items import FieldWords
-from memalchemy.schema import Vector
+from memalchemy.column_types import Vector
 
 TEXT_INDEXES = {
     "deltas_search": "deltas",

@@ -37,9 +37,10 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL
 
 from memalchemy.codec.items import FieldWords
+from memalchemy.column_types import Vector
 from memalchemy.dialects.base import Dialect, Failure, original, quoted, vector_index_name
 from memalchemy.errors import CapabilityMissing, TooLarge
-from memalchemy.schema import Base, DeltaRow, StoreItemRow, Vector
+from memalchemy.schema import Base, DeltaRow, StoreItemRow
 
 MAX_TEXT_BIND = 4000
 """Bytes: a longer text is bound as a LONG, which only an INSERT or UPDATE of a column takes."""

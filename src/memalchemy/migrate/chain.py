@@ -17,9 +17,10 @@ from sqlalchemy import Connection
 from sqlalchemy.schema import CreateSchema
 
 from memalchemy._version import __version__
+from memalchemy.column_types import Json
 from memalchemy.dialects import DIALECTS, Dialect, dialect_of
 from memalchemy.errors import MemalchemyError, SchemaOutdated, SchemaTooNew
-from memalchemy.schema import Base, Json
+from memalchemy.schema import Base
 
 # Alembic is imported where it is used: half of the time that importing this package would take.
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from memalchemy.column_types import Vector
 from memalchemy.dialects import DIALECTS
 from memalchemy.migrate.chain import (
     TABLES,
@@ -23,7 +24,7 @@ from memalchemy.migrate.chain import (
     upgrade,
     write_script,
 )
-from memalchemy.schema import Base, Vector
+from memalchemy.schema import Base
 
 if TYPE_CHECKING:
     from alembic.runtime.migration import MigrationContext

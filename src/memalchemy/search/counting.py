@@ -21,7 +21,7 @@ from sqlalchemy.types import NULLTYPE
 
 from memalchemy.dialects import Dialect
 from memalchemy.keys import encode_id
-from memalchemy.search.scope import HOUSE, ITEMS
+from memalchemy.search.scope import HOUSE, ITEMS, is_in_scope
 from memalchemy.statements import Program, statement
 
 COUNTERS = f"{HOUSE}vectors/"
@@ -150,13 +150,7 @@ def counts(d: Dialect, tenant: str, path: str, below: bool) -> Program[dict[str,
         Count(bytes(row.path).decode(), row.version, row.nonce, row.born, row.removed)
         for row in rows
     )
-    return {c.path: c for c in found if not below or _is_below(c.path, path)}
-
-
-def _is_below(path: str, top: str) -> bool:
-    """As `search.scope.in_scope` has it: memalchemy's own namespaces are not below the root."""
-    own = path.startswith(HOUSE) and "a" <= path[len(HOUSE) : len(HOUSE) + 1] <= "z"
-    return path.startswith(top) and not own
+    return {c.path: c for c in found if not below or is_in_scope(c.path, path)}
 
 
 def _columns() -> list[Any]:

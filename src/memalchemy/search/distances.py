@@ -20,13 +20,11 @@ from memalchemy.contracts import SearchPlan
 from memalchemy.database import Database, HostConnection
 from memalchemy.dialects.base import vector_index_name
 from memalchemy.events import Event
-from memalchemy.keys import encode_id
 from memalchemy.search.embeddings import (
     INDEXED_DIMENSIONS,
     count_vectors,
     current_vector_settings,
     has_native_vectors,
-    listed,
     only_by_vector_index,
     rank_all,
     rank_by_index,
@@ -34,7 +32,7 @@ from memalchemy.search.embeddings import (
 )
 from memalchemy.search.nearness import Item, Near, Wanted
 from memalchemy.search.scanning import MAX_AMONG
-from memalchemy.search.scope import scope_binds
+from memalchemy.search.scope import key_lists, scope_binds
 from memalchemy.statements import Program
 
 MANY = 10_000
@@ -227,7 +225,7 @@ class InDatabase:
             return []
         binds: dict[str, Any] = {"p_limit": self._limit}
         if among is not None:
-            binds["p_items"] = listed([(path, encode_id(key)) for path, key in among])
+            (binds["p_keys"],) = key_lists(d, among, most=len(among))
         statement = rank_all(d, metric=wanted.metric, below=wanted.below, among=among is not None)
         return (yield statement, self._binds | binds)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
-import orjson
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
@@ -13,6 +11,7 @@ from sqlalchemy import (
     Integer,
     Select,
     String,
+    Table,
     and_,
     bindparam,
     case,
@@ -26,14 +25,12 @@ from sqlalchemy.types import NULLTYPE
 
 from memalchemy.database import Database
 from memalchemy.dialects import Dialect
-from memalchemy.search.nearness import METRICS, Item
-from memalchemy.search.scope import EMBEDDINGS, ITEMS, in_scope, live_item
+from memalchemy.search.nearness import METRICS
+from memalchemy.search.scope import EMBEDDINGS, ITEMS, in_scope, is_listed, live_item
 from memalchemy.statements import Numbers, Program, statement
 
 INDEXED_DIMENSIONS = Numbers(1, 4000, 384)
 """What a vector index of half precision can hold."""
-
-LIST_BYTES = 3900
 
 PART = ("namespace", "key", "field", "part")
 
@@ -147,38 +144,12 @@ def read_positions(d: Dialect, which: str) -> Executable | None:
 
 @statement()
 def live_items(d: Dialect) -> Executable | None:
-    """Of the items listed as ``p_items``, those that are there and have not expired."""
+    """``namespace, key`` as stored of the items that ``p_keys`` lists, if they are alive."""
     if d.compares_vectors and not d.vectors_may_be_bytes:
         return None
-    wanted = d.listed("p_items", ("namespace", "key"))
-    # Joined, they would be looked for in all items, rather than each by its key.
-    there: Select[Any] = select(literal_column("1")).where(
-        ITEMS.c.tenant == _bound("k_tenant", ITEMS.c.tenant),
-        ITEMS.c.namespace == wanted.c.namespace,
-        ITEMS.c.key == wanted.c.key,
-        live_item(),
+    return select(*_as_stored(ITEMS, "namespace", "key")).where(
+        ITEMS.c.tenant == _bound("k_tenant", ITEMS.c.tenant), is_listed(d, ITEMS), live_item()
     )
-    return select(wanted.c.namespace, wanted.c.key).where(there.exists())
-
-
-def listed(items: Sequence[Item]) -> str:
-    """The value to bind as a list of items, their keys as they are stored."""
-    return orjson.dumps(items).decode()
-
-
-def lists_of(items: Sequence[Item]) -> Iterator[str]:
-    """The same as several values, each short enough to be bound in a query by any database."""
-    some: list[Item] = []
-    room = LIST_BYTES
-    for item in items:
-        size = len(orjson.dumps(item)) + 1
-        if some and size > room:
-            yield listed(some)
-            some, room = [], LIST_BYTES
-        some.append(item)
-        room -= size
-    if some:
-        yield listed(some)
 
 
 # --- The database compares ------------------------------------------------------------------------
@@ -193,11 +164,7 @@ def rank_all(d: Dialect, metric: str, below: bool, among: bool) -> Executable | 
     part = [EMBEDDINGS.c[name] for name in PART]
     query = select(*part, distance).where(in_scope(EMBEDDINGS, below), of_kind())
     if among:
-        wanted = d.listed("p_items", ("namespace", "key"))
-        query = query.join(
-            wanted,
-            and_(EMBEDDINGS.c.namespace == wanted.c.namespace, EMBEDDINGS.c.key == wanted.c.key),
-        )
+        query = query.where(is_listed(d, EMBEDDINGS))
     return _with_life(d, query.order_by(distance, *part))
 
 
@@ -256,12 +223,13 @@ def _with_life(d: Dialect, query: Select[Any]) -> Executable:
     )
 
 
+def _as_stored(table: Table, *names: str) -> list[Any]:
+    # And as the driver gives them: there are many, and few are looked at.
+    return [type_coerce(table.c[name], NULLTYPE).label(name) for name in names]
+
+
 def _vectors(d: Dialect) -> Any:
-    # As they are stored, and as the driver gives them: there are many, and few are looked at.
-    columns = [
-        type_coerce(EMBEDDINGS.c[name], NULLTYPE).label(name)
-        for name in ("namespace", "key", "field", "part", "vector")
-    ]
+    columns = _as_stored(EMBEDDINGS, *PART, "vector")
     position = d.row_position(EMBEDDINGS)
     return select(*columns, *([] if position is None else [position.label("row_at")]))
 

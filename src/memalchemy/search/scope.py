@@ -20,6 +20,9 @@ ITEM_KEY = ("tenant", "namespace", "key")
 HOUSE = "/~"
 """How memalchemy's own namespaces begin. In a user's ``~`` is escaped, as ~0, ~1 or ~2."""
 
+OWN = (HOUSE + "a", HOUSE + "{")
+"""They lie from the first of these on, and before the second: a letter comes after the ``~``."""
+
 
 def in_scope(table: Any, below: bool) -> ColumnElement[bool]:
     """The rows of a namespace; with *below* of those under it too. Binds `scope_binds`."""
@@ -35,16 +38,21 @@ def in_scope(table: Any, below: bool) -> ColumnElement[bool]:
 
 
 def not_of_the_house(table: Any) -> ColumnElement[bool]:
-    """Under the root lie memalchemy's own namespaces as well: with letters after the ``~``."""
+    """Under the root lie memalchemy's own namespaces as well."""
     own = and_(table.c.namespace >= _path("k_house"), table.c.namespace < _path("k_house_end"))
     return not_(own)
+
+
+def is_in_scope(path: str, top: str) -> bool:
+    """`in_scope` of *top* and all below it, of an encoded namespace that was read."""
+    return path.startswith(top) and not OWN[0] <= path < OWN[1]
 
 
 def scope_binds(tenant: str, path: str, below: bool) -> dict[str, Any]:
     """What `in_scope` binds, for an encoded namespace. All below it begins with it."""
     binds = {"k_tenant": tenant, "k_namespace": path}
     if below:
-        binds |= {"k_beyond": path[:-1] + "0", "k_house": HOUSE + "a", "k_house_end": HOUSE + "{"}
+        binds |= {"k_beyond": path[:-1] + "0", "k_house": OWN[0], "k_house_end": OWN[1]}
     return binds
 
 
@@ -72,14 +80,19 @@ LISTED = 500
 """How many items one statement names, at most."""
 
 
-def key_lists(d: Dialect, places: Iterable[Place]) -> Iterator[str]:
-    """*places* as values for `Dialect.listed`, as many as it takes."""
+def key_lists(d: Dialect, places: Iterable[Place], most: int = LISTED) -> Iterator[str]:
+    """*places* as values for `is_listed`, as many as it takes: of *most* each, or fewer."""
+    return stored_lists(d, ((path, encode_id(key)) for path, key in places), most)
+
+
+def stored_lists(d: Dialect, places: Iterable[Place], most: int = LISTED) -> Iterator[str]:
+    """`key_lists` of keys as they are stored."""
     some: list[bytes] = []
     length = 0
-    for path, key in places:
-        spelt = orjson.dumps([path, encode_id(key)])
+    for place in places:
+        spelt = orjson.dumps(place)
         too_long = d.list_bytes is not None and length + len(spelt) + 1 > d.list_bytes
-        if some and (len(some) == LISTED or too_long):
+        if some and (len(some) == most or too_long):
             yield _array(some)
             some, length = [], 0
         some.append(spelt)

@@ -22,17 +22,16 @@ from memalchemy.search.vectors import METRICS, Metric
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
 from memalchemy.store.batches import Batches
-from memalchemy.store.embedding import (
-    Embedder,
-    Index,
-    check_field,
-    embed,
-    no_embedder,
-    rows_of,
-    texts_of,
-)
+from memalchemy.store.embedding import Embedder, Index, check_field, no_embedder, rows_of
 from memalchemy.store.searching import Searching
-from memalchemy.store.shelf import Lifetimes, Namespace, Settings, lifetimes_of
+from memalchemy.store.shelf import (
+    Lifetimes,
+    Namespace,
+    Settings,
+    item_binds,
+    lifetimes_of,
+    stores_natively,
+)
 from memalchemy.store.writing import VectorRow
 
 
@@ -119,7 +118,8 @@ class Store(Batches, Searching):
 
         Args:
             index: embed the whole value (true), nothing, or these fields: top-level keys, or JSON
-                pointers; a list of texts gives a vector each, a field that is not there none.
+                pointers; a list of texts gives a vector each. A field that is not there, or is
+                misspelt, gives none, and that is no error: the event counts the ``vectors``.
             embedding: a vector; or vectors by field, or lists of them.
             ttl: how long it lives, if not as the store says; ``math.inf`` is for ever.
             expected_version: write only if the item is at this version; ``None``, if it is not
@@ -130,14 +130,15 @@ class Store(Batches, Searching):
             NotSerialisable, TooLarge: value, metadata, key or namespace cannot be stored.
             ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
         """
-        binds = self._item(namespace, key)
+        binds = item_binds(self.db, namespace, key)
         _check_expected(expected_version)
-        prepared = partial(self._row, tuple(namespace), value, metadata, ttl, datetime.now(UTC))
-        row = binds | await off_loop(_weight(value), prepared)
+        given = tuple(namespace), value, metadata, ttl, datetime.now(UTC)
+        row = binds | await off_loop(_weight(value), lambda: self._settings.row(*given))
         vectors = await self._vectors(value, index, embedding)
         d = self.db.dialect
         with operation("store.put", **self._about(namespace)) as event:
-            native = await self._has_native_vectors(vectors, connection, event)
+            event.details["vectors"] = len(vectors)
+            native = await stores_natively(self.db, vectors, connection, event)
             version = await self._write(
                 lambda: writing.put(d, row, vectors, native, expected_version),
                 connection,
@@ -186,12 +187,13 @@ class Store(Batches, Searching):
             ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
         """
         _check_expected(expected_version)
-        name = self._settings.model if model is None else check_field(model)
+        name = self._settings.model_of(model)
         vectors = rows_of(embedding, name)
-        values = self._item(namespace, key) | {"p_now": datetime.now(UTC)}
+        values = item_binds(self.db, namespace, key) | {"p_now": datetime.now(UTC)}
         d = self.db.dialect
         with operation("store.put", **self._about(namespace)) as event:
-            native = await self._has_native_vectors(vectors, connection, event)
+            event.details["vectors"] = len(vectors)
+            native = await stores_natively(self.db, vectors, connection, event)
             version = await self._write(
                 lambda: writing.add_vectors(d, values, vectors, native, expected_version),
                 connection,
@@ -230,7 +232,7 @@ class Store(Batches, Searching):
         Raises:
             Corrupt: what is stored does not match its checksum.
         """
-        binds = self._item(namespace, key)
+        binds = item_binds(self.db, namespace, key)
         statement = queries.read_item(self.db.dialect)
         with operation("store.get", **self._about(namespace)) as event:
             rows = await self._rows(statement, binds, connection, event)
@@ -247,7 +249,7 @@ class Store(Batches, Searching):
         self, namespace: Namespace, key: str, *, connection: HostConnection | None = None
     ) -> bool:
         """Whether the item is there, whatever its value; does not prolong its life."""
-        binds, statement = self._item(namespace, key), queries.has_item(self.db.dialect)
+        binds, statement = item_binds(self.db, namespace, key), queries.has_item(self.db.dialect)
         with operation("store.get", **self._about(namespace)) as event:
             return bool(await self._rows(statement, binds, connection, event))
 
@@ -264,7 +266,7 @@ class Store(Batches, Searching):
         Raises:
             Conflict: it is not at *expected_version*; ``current`` is what is there, or ``None``.
         """
-        binds = self._item(namespace, key)
+        binds = item_binds(self.db, namespace, key)
         if expected_version is None:
             raise TypeError("expected_version of a delete is a version")
         _check_expected(expected_version)
@@ -296,10 +298,10 @@ class Store(Batches, Searching):
 
         Without *field* that of the whole value. *part* counts from 0, *model* is the store's.
         """
-        binds = self._item(namespace, key) | {
+        binds = item_binds(self.db, namespace, key) | {
             "p_field": check_field(field),
             "p_part": part,
-            "p_model": self._settings.model if model is None else check_field(model),
+            "p_model": self._settings.model_of(model),
         }
         statement = queries.read_vector(self.db.dialect)
         with operation("store.get", **self._about(namespace)) as event:
@@ -310,22 +312,12 @@ class Store(Batches, Searching):
         """Nothing to do: connections are the database's. Part of the contract."""
 
     async def _vectors(self, value: Any, index: Index, embedding: Any | None) -> list[VectorRow]:
-        model = self._settings.model
         if embedding is not None:
             if index:
                 raise TypeError("give index= or embedding=, not both")
-            return rows_of(embedding, model)
-        wanted = self._settings.index if index is None else index
-        if not wanted:
-            return []
-        if self._settings.embedder is None:
-            raise no_embedder("index=")
-        texts = texts_of(value, wanted)
-        vectors = await embed(self._settings.embedder, [one.text for one in texts])
-        return [
-            VectorRow(one.field, model, one.part, vector)
-            for one, vector in zip(texts, vectors, strict=True)
-        ]
+            return rows_of(embedding, self._settings.model)
+        (vectors,) = await self._settings.vectors_of([value], index)
+        return vectors
 
     async def _prolonged(
         self,

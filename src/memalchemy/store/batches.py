@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from memalchemy.codec import items as codec
 from memalchemy.contracts import Seconds
 from memalchemy.database import HostConnection, off_loop
 from memalchemy.errors import MemalchemyError
-from memalchemy.events import Event, operation
-from memalchemy.metadata import check_metadata
-from memalchemy.search.distances import look
+from memalchemy.events import operation
 from memalchemy.search.scope import Place, key_lists
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
-from memalchemy.store.embedding import Index, Text, embed, no_embedder, texts_of
-from memalchemy.store.shelf import Namespace, Shelf
-from memalchemy.store.writing import VectorRow
+from memalchemy.store.embedding import Index
+from memalchemy.store.shelf import Namespace, Shelf, item_binds, stores_natively
+from memalchemy.store.writing import place_of
 
 Batch = Iterable[Sequence[Any]]
 """``(namespace, key, value)`` or ``(namespace, key, value, metadata)``."""
-
-Prepared = tuple[dict[str, Any], list[VectorRow]]
 
 
 class Batches(Shelf):
@@ -50,21 +45,22 @@ class Batches(Shelf):
         given = [_four(one) for one in items]
         now = datetime.now(UTC)
         rows = await off_loop(len(given) * 10_000, partial(self._prepared, given, ttl, now))
-        vectors = await self._embedded(given, index)
-        last = {_key(row): (row, vectors[at]) for at, row in enumerate(rows)}
+        vectors = await self._settings.vectors_of((value for _, _, value, _ in given), index)
+        last = {place_of(row): (row, vectors[at]) for at, row in enumerate(rows)}
         d = self.db.dialect
 
         with operation("store.put", tenant=self.db.tenant) as event:
             some = next((of for of in vectors if of), [])
-            native = await self._has_native_vectors(some, connection, event)
+            native = await stores_natively(self.db, some, connection, event)
 
-            def program() -> Program[dict[tuple[str, str], int]]:
+            def program() -> Program[dict[Place, int]]:
                 return (yield from writing.put_all(d, list(last.values()), native))
 
             event.details["items"] = len(last)
+            event.details["vectors"] = sum(len(of) for _, of in last.values())
             event.payload_bytes = sum(len(row["p_value"]) for row, _ in last.values())
             versions = await self._write(program, connection, event) if last else {}
-        return [versions[_key(row)] for row in rows]
+        return [versions[place_of(row)] for row in rows]
 
     async def get_batch(
         self, keys: Iterable[tuple[Namespace, str]], *, connection: HostConnection | None = None
@@ -72,7 +68,7 @@ class Batches(Shelf):
         """The values of those ``(namespace, key)`` that are there. Does not prolong life."""
         wanted: dict[Place, tuple[tuple[str, ...], str]] = {}
         for namespace, key in keys:
-            binds = self._item(namespace, key)
+            binds = item_binds(self.db, namespace, key)
             wanted[binds["k_namespace"], key] = (tuple(namespace), key)
         found: dict[tuple[tuple[str, ...], str], Any] = {}
         statement = queries.read_items(self.db.dialect)
@@ -83,72 +79,21 @@ class Batches(Shelf):
                     found[wanted[row.namespace, row.key]] = queries.value(row)
         return {name: found[name] for name in wanted.values() if name in found}
 
-    async def _has_native_vectors(
-        self, vectors: Sequence[VectorRow], connection: HostConnection | None, event: Event
-    ) -> bool:
-        """How vectors are written, if there are any: asked of the database once in a while."""
-        if not vectors or not self.db.dialect.compares_vectors:
-            return True
-        return (await look(self.db, connection, event, stale=False)).native
-
     def _prepared(
         self, given: list[tuple[Any, ...]], ttl: Seconds | None, now: datetime
     ) -> list[dict[str, Any]]:
         rows = []
         for namespace, key, value, metadata in given:
             try:
-                binds = self._item(namespace, key)
-                rows.append(binds | self._row(tuple(namespace), value, metadata, ttl, now))
+                binds = item_binds(self.db, namespace, key)
+                rows.append(binds | self._settings.row(tuple(namespace), value, metadata, ttl, now))
             except (MemalchemyError, TypeError, ValueError) as error:
                 error.add_note(f"of the batch's item {key!r} in {namespace!r}; nothing was written")
                 raise
         return rows
-
-    async def _embedded(self, given: list[tuple[Any, ...]], index: Index) -> list[list[VectorRow]]:
-        """The vectors of each, from one call of the embedder."""
-        wanted = self._settings.index if index is None else index
-        if not wanted:
-            return [[] for _ in given]
-        if self._settings.embedder is None:
-            raise no_embedder("index=")
-        texts: list[list[Text]] = [texts_of(value, wanted) for _, _, value, _ in given]
-        vectors = iter(await embed(self._settings.embedder, (t.text for of in texts for t in of)))
-        model = self._settings.model
-        return [[VectorRow(t.field, model, t.part, next(vectors)) for t in of] for of in texts]
-
-    def _row(
-        self,
-        namespace: tuple[str, ...],
-        value: Any,
-        metadata: Mapping[str, Any] | None,
-        ttl: Seconds | None,
-        now: datetime,
-    ) -> dict[str, Any]:
-        """What a put binds besides the key."""
-        checked = check_metadata(metadata)
-        payload, checksum = codec.encode_item(value)
-        life = self._settings.life_of(namespace, ttl)
-        return {
-            "p_now": now,
-            "p_meta": checked,
-            "p_codec": codec.CODEC,
-            "p_checksum": checksum,
-            "p_search_text": (
-                codec.search_text(value, checked) if self._settings.index_text else None
-            ),
-            "p_field_terms": codec.field_terms(value, checked, self._settings.named),
-            "p_updated_at": now,
-            "p_expires_at": None if life is None else now + life,
-            "p_lifetime": None if life is None else life // timedelta(microseconds=1),
-            "p_value": payload,
-        }
 
 
 def _four(one: Sequence[Any]) -> tuple[Any, ...]:
     if not isinstance(one, (tuple, list)) or not 3 <= len(one) <= 4:
         raise TypeError("each item is (namespace, key, value) or (namespace, key, value, metadata)")
     return (*one, None) if len(one) == 3 else tuple(one)
-
-
-def _key(row: Mapping[str, Any]) -> tuple[str, str]:
-    return row["k_namespace"], row["k_key"]

@@ -20,20 +20,20 @@ import orjson
 
 from memalchemy.codec.values import encode_value, from_jsonable, jsonable
 from memalchemy.contracts import UNSET, StoreItem
-from memalchemy.database import OFF_LOOP_BYTES, off_loop
+from memalchemy.database import OFF_LOOP_BYTES, Database, off_loop
 from memalchemy.errors import Conflict, NotSerialisable, TooLarge
 from memalchemy.events import operation
-from memalchemy.keys import check_name, encode_id, encode_namespace
-from memalchemy.search.scope import key_lists
+from memalchemy.keys import check_name, encode_namespace
+from memalchemy.search.scope import Place, key_lists
 from memalchemy.search.vectors import check_vector
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
 from memalchemy.store.embedding import check_field
-from memalchemy.store.writing import VectorRow
+from memalchemy.store.shelf import Namespace, item_binds, settings_of, stores_natively
+from memalchemy.store.writing import VectorRow, place_of
 
 if TYPE_CHECKING:
     from memalchemy.store import Store
-    from memalchemy.store.shelf import Namespace
 
 OnConflict = Literal["error", "skip", "overwrite"]
 """What to do about an item that is there and holds something else."""
@@ -58,9 +58,6 @@ _FIELDS = {
     "namespace", "key", "value", "metadata", "created_at", "updated_at", "version", "expires_at",
     "vectors",
 }  # fmt: skip
-
-Place = tuple[str, str]
-"""An item's encoded namespace and its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +89,7 @@ class _Line:
 
     @property
     def place(self) -> Place:
-        return self.row["k_namespace"], self.row["k_key"]
+        return place_of(self.row)
 
 
 async def export_items(
@@ -111,7 +108,7 @@ async def export_items(
         page = await store.list_items(
             namespace, prefix=prefix, order="key", limit=PAGE, after=after
         )
-        kept = await _vectors_of(store, page) if vectors and page else {}
+        kept = await _vectors_of(store.db, page) if vectors and page else {}
         for item in page:
             record = item.to_dict() | {"value": jsonable(item.value)}
             if vectors:
@@ -148,7 +145,7 @@ async def import_items(
             counts["left"] = len(good)
             yield ImportedBatch(counts, tuple(problems))
         elif good:
-            yield await _written(store, good, counts, on_conflict, now)
+            yield await _written(store.db, good, counts, on_conflict, now)
         elif counts:
             yield ImportedBatch(counts)
 
@@ -170,6 +167,7 @@ def _read(
     store: Store, before: int, batch: list[bytes], now: datetime
 ) -> tuple[list[_Line], Counter[str], list[Problem]]:
     """The good lines; what became of the others; what was wrong with them."""
+    settings = settings_of(store)
     good: list[_Line] = []
     counts: Counter[str] = Counter()
     problems: list[Problem] = []
@@ -182,7 +180,7 @@ def _read(
                 counts["expired"] += 1
                 continue
             left = math.inf if item.expires_at is None else item.expires_at - now
-            row = store._item(item.namespace, item.key) | store._row(
+            row = item_binds(store.db, item.namespace, item.key) | settings.row(
                 item.namespace, item.value, item.metadata, left, now
             )
         except (NotSerialisable, TooLarge, TypeError, ValueError) as error:
@@ -266,14 +264,14 @@ def _no_number(text: str) -> Any:
 
 
 async def _written(
-    store: Store,
+    db: Database,
     good: list[_Line],
     counts: Counter[str],
     on_conflict: OnConflict,
     now: datetime,
 ) -> ImportedBatch:
     """Decide about each line and write what is to be written, in one transaction."""
-    d, tenant = store.db.dialect, store.db.tenant
+    d, tenant = db.dialect, db.tenant
     keys = sorted({line.place for line in good})
     binds = {"k_tenant": tenant, "p_now": now}
 
@@ -298,10 +296,10 @@ async def _written(
         event.details["items"] = len(good)
         event.payload_bytes = sum(len(line.row["p_value"]) for line in good)
         some = next((line.vectors for line in good if line.vectors), [])
-        native = await store._has_native_vectors(some, None, event)
+        native = await stores_natively(db, some, None, event)
         for attempts_left in reversed(range(ATTEMPTS)):
             try:
-                outcome = await store._write(program, None, event)
+                outcome = await db.write(program, event=event)
                 break
             except Conflict:  # another wrote one of them since it was looked for: look again
                 if not attempts_left:
@@ -347,10 +345,17 @@ def _same(line: _Line, before: Any) -> bool:
     )
 
 
-async def _vectors_of(store: Store, page: list[StoreItem]) -> dict[Place, list[dict[str, Any]]]:
-    keys = [[encode_namespace(item.namespace), encode_id(item.key)] for item in page]
-    binds = {"k_tenant": store.db.tenant, "p_keys": orjson.dumps(keys).decode()}
-    rows = await store._rows(queries.vectors_of_items(store.db.dialect), binds, None)
+async def _vectors_of(db: Database, page: list[StoreItem]) -> dict[Place, list[dict[str, Any]]]:
+    places = [(encode_namespace(item.namespace), item.key) for item in page]
+
+    def program() -> Program[list[Any]]:
+        rows: list[Any] = []
+        for listed in key_lists(db.dialect, places):
+            binds = {"k_tenant": db.tenant, "p_keys": listed}
+            rows += yield queries.vectors_of_items(db.dialect), binds
+        return rows
+
+    rows = await db.read(program)
     found: dict[Place, list[dict[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: (row.field, row.model, row.part)):
         place = {"field": row.field, "model": row.model, "part": row.part}

@@ -13,7 +13,7 @@ from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import check_name, decode_namespace, encode_id, encode_namespace
 from memalchemy.search.items import narrowed_items
-from memalchemy.search.scope import HOUSE, LISTED, Place, key_lists, scope_binds
+from memalchemy.search.scope import LISTED, OWN, Place, key_lists, scope_binds
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
 from memalchemy.store.shelf import Namespace, Shelf, taken
@@ -119,8 +119,8 @@ class Listing(Shelf):
             "k_tenant": self.db.tenant,
             "p_low": low,
             "p_high": low[:-1] + "0",
-            "p_house": HOUSE + "a",
-            "p_house_end": HOUSE + "{",
+            "p_house": OWN[0],
+            "p_house_end": OWN[1],
             "p_limit": check_limit(limit),
         }
         if after is not None:

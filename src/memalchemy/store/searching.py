@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,7 +25,7 @@ from memalchemy.search.items import search_items
 from memalchemy.search.scope import Place, scope_binds
 from memalchemy.search.vectors import Wanted, check_vector, nearest
 from memalchemy.store import queries
-from memalchemy.store.embedding import check_field, embed, no_embedder
+from memalchemy.store.embedding import embed, no_embedder
 from memalchemy.store.listing import Listing, words_of
 from memalchemy.store.shelf import Namespace, taken
 
@@ -96,11 +96,11 @@ class Searching(Listing):
                 of the query that was found. ``vector``: by meaning, as the store's metric has it.
                 ``hybrid``: by both rankings, in which a place near the top counts most.
             filter: see `memalchemy.filters`.
-            offset: how many of the best to leave out. Pages of a hybrid search fit together only
-                as far as its first 50 hits.
+            offset: how many of the best to leave out. Pages of a hybrid search fit together as
+                far as its first 100 hits; those beyond, as far as its first 1,000.
             threshold: the least score.
-            embedding: the vector to look for; otherwise the embedder makes one of *query*. Not
-                looked at in the mode ``text``.
+            embedding: the vector to look for; otherwise the embedder makes one of *query*. Without
+                *query* the mode ``text`` looks for it by meaning too.
             explain: say in ``plans`` how it was found.
 
         Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
@@ -108,7 +108,8 @@ class Searching(Listing):
 
         Raises:
             CapabilityMissing: a vector of *query* is needed, and there is no embedder.
-            ValueError: there are vectors of the model, but none of this size.
+            ValueError: there are vectors of the model, but none of this size; or *query* and
+                *embedding* are both given, in the mode ``text``.
         """
         limit, offset = check_limit(limit), check_limit(offset)
         if mode not in MODES:
@@ -130,16 +131,9 @@ class Searching(Listing):
             return _hits([_hit(item, None) for item in items[offset:]], [_LISTED], explain)
         vector = await self._vector(query, embedding) if mode != "text" else None
         with operation("store.search", **self._about(namespace)) as event:
+            name = self._settings.model_of(model)
             question = Question(
-                path=path,
-                below=prefix,
-                query=query,
-                vector=vector,
-                model=self._settings.model if model is None else check_field(model),
-                filter=wanted,
-                threshold=threshold,
-                connection=connection,
-                event=event,
+                path, prefix, query, vector, name, wanted, threshold, connection, event
             )
             plans: list[SearchPlan] = []
             found = await self._found(mode, question, limit + offset, plans)
@@ -205,16 +199,9 @@ class Searching(Listing):
         wanted = Filter.parse({"$metadata": metadata_filter} if metadata_filter else None)
         vector = check_vector(query_embedding, "query_embedding")
         with operation("store.search", **self._about(namespace)) as event:
+            name = self._settings.model_of(model)
             question = Question(
-                path=path,
-                below=prefix,
-                query=None,
-                vector=vector,
-                model=self._settings.model if model is None else check_field(model),
-                filter=wanted,
-                threshold=threshold,
-                connection=connection,
-                event=event,
+                path, prefix, None, vector, name, wanted, threshold, connection, event
             )
             found = await self._found("vector", question, limit, [])
         return [SemanticSearchResult(one.item, one.score, one.distance) for one in found]
@@ -304,23 +291,25 @@ class Searching(Listing):
             stale=True,
         )
         size = limit if question.filter is None else max(limit, PAGE)
-        plans.append(ranking.plan)
         near = await ranking.page(size)
-        if not near:
-            await self._refuse_other_size(question)
+        plans.append(ranking.plan)
+        if not near and not await self._has_vectors(question):
+            reason = f"there are no vectors of the model {question.model!r} here"
+            plans[-1] = replace(ranking.plan, reason=reason)
         while near:
             plans[-1] = ranking.plan
             by_place = {(one.namespace, one.key): one for one in near}
-            for place, item in (
-                await self._items(
-                    list(by_place), question.filter, question.connection, question.event
-                )
-            ).items():
+            items = await self._items(
+                list(by_place), question.filter, question.connection, question.event
+            )
+            for place, item in items.items():
                 yield Ranked(item, by_place[place].score, by_place[place].distance)
             near = await ranking.page(size)
 
-    async def _refuse_other_size(self, question: Question) -> None:
-        """Nothing is near a vector of another size: say so, rather than to find nothing."""
+    async def _has_vectors(self, question: Question) -> bool:
+        """Whether there are vectors of the model. Nothing is near one of another size: say so,
+        rather than to find nothing.
+        """
         binds = scope_binds(self.db.tenant, question.path, question.below)
         statement = queries.other_size(self.db.dialect, below=question.below)
         rows = await self._rows(
@@ -332,6 +321,7 @@ class Searching(Listing):
                 f"the vector to look for has {size:,} dimensions; there is none of that size under "
                 f"the model {question.model!r} here, but one of {rows[0].dimensions:,}"
             )
+        return bool(rows)
 
 
 _LISTED = SearchPlan("list", "nothing was asked for: the newest first")

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+from memalchemy.codec import items as codec
 from memalchemy.contracts import Seconds, StoreCapabilities, to_timedelta
 from memalchemy.database import Database, HostConnection
 from memalchemy.events import Event
 from memalchemy.keys import check_name, encode_namespace
+from memalchemy.metadata import check_metadata
+from memalchemy.search.distances import look
 from memalchemy.search.scope import ITEM_KEY
 from memalchemy.search.vectors import Metric
 from memalchemy.statements import Program
-from memalchemy.store.embedding import Embedder, Index
+from memalchemy.store.embedding import Embedder, Index, check_field, embed, no_embedder, texts_of
+from memalchemy.store.writing import VectorRow
 
 T = TypeVar("T")
 
@@ -38,6 +42,54 @@ class Settings:
     lifetimes: tuple[tuple[tuple[str, ...], timedelta | None], ...]
     """Of namespaces and all below them, the longest first."""
     refresh_ttl: bool
+
+    def row(
+        self,
+        namespace: tuple[str, ...],
+        value: Any,
+        metadata: Mapping[str, Any] | None,
+        ttl: Seconds | None,
+        now: datetime,
+    ) -> dict[str, Any]:
+        """What a put binds besides the key.
+
+        Raises:
+            NotSerialisable, TooLarge, TypeError, ValueError: it cannot be stored.
+        """
+        checked = check_metadata(metadata)
+        payload, checksum = codec.encode_item(value)
+        life = self.life_of(namespace, ttl)
+        return {
+            "p_now": now,
+            "p_meta": checked,
+            "p_codec": codec.CODEC,
+            "p_checksum": checksum,
+            "p_search_text": codec.search_text(value, checked) if self.index_text else None,
+            "p_field_terms": codec.field_terms(value, checked, self.named),
+            "p_updated_at": now,
+            "p_expires_at": None if life is None else now + life,
+            "p_lifetime": None if life is None else life // timedelta(microseconds=1),
+            "p_value": payload,
+        }
+
+    async def vectors_of(self, values: Iterable[Any], index: Index) -> list[list[VectorRow]]:
+        """The vectors of each value, from one call of the embedder; *index* as `put` takes it.
+
+        Raises:
+            CapabilityMissing: *index* is given, and there is no embedder.
+        """
+        wanted = self.index if index is None else index
+        if not wanted:
+            return [[] for _ in values]
+        if self.embedder is None:
+            raise no_embedder("index=")
+        texts = [texts_of(value, wanted) for value in values]
+        vectors = iter(await embed(self.embedder, (one.text for of in texts for one in of)))
+        return [[VectorRow(t.field, self.model, t.part, next(vectors)) for t in of] for of in texts]
+
+    def model_of(self, model: str | None) -> str:
+        """The name of a model that was given, or the store's."""
+        return self.model if model is None else check_field(model)
 
     def life_of(self, namespace: tuple[str, ...], ttl: Seconds | None) -> timedelta | None:
         """How long an item lives: as it was given, or as its namespace says."""
@@ -73,6 +125,24 @@ def _life(ttl: Seconds) -> timedelta | None:
     return life
 
 
+def item_binds(db: Database, namespace: Namespace, key: str) -> dict[str, Any]:
+    """The binds of one item's key, checked."""
+    found = (db.tenant, encode_namespace(namespace), check_name(key, "key"))
+    return {f"k_{name}": value for name, value in zip(ITEM_KEY, found, strict=True)}
+
+
+async def stores_natively(
+    db: Database,
+    vectors: Sequence[VectorRow],
+    connection: HostConnection | None,
+    event: Event | None,
+) -> bool:
+    """How *vectors* are written, if there are any: asked of the database once in a while."""
+    if not vectors or not db.dialect.compares_vectors:
+        return True
+    return (await look(db, connection, event, stale=False)).native
+
+
 class Shelf:
     """A database's items, as one set of settings sees them."""
 
@@ -87,11 +157,6 @@ class Shelf:
         batch_operations=True,
         transactions=True,
     )
-
-    def _item(self, namespace: Namespace, key: str) -> dict[str, Any]:
-        """The binds of one item's key, checked."""
-        found = (self.db.tenant, encode_namespace(namespace), check_name(key, "key"))
-        return {f"k_{name}": value for name, value in zip(ITEM_KEY, found, strict=True)}
 
     def _about(self, namespace: Namespace) -> dict[str, Any]:
         return {"tenant": self.db.tenant, "details": {"namespace": "/".join(namespace)}}
@@ -122,6 +187,11 @@ class Shelf:
         single: bool = False,
     ) -> T:
         return await self.db.write(program, connection=connection, event=event, single=single)
+
+
+def settings_of(store: Shelf) -> Settings:
+    """How *store* writes and searches, for the other files of this room."""
+    return store._settings
 
 
 async def taken(found: AsyncGenerator[T], limit: int) -> list[T]:

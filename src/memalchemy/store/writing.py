@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import (
     ColumnElement,
+    Delete,
     Executable,
     Select,
     Text,
@@ -43,19 +45,21 @@ from memalchemy.search.scope import (
 from memalchemy.statements import Program, statement
 
 _CHANGING = (
-    "meta",
-    "codec",
-    "checksum",
-    "search_text",
-    "field_terms",
-    "updated_at",
-    "expires_at",
-    "lifetime",
-    "value",
-)
+    "meta", "codec", "checksum", "search_text", "field_terms", "updated_at", "expires_at",
+    "lifetime", "value",
+)  # fmt: skip
 _OF_A_VECTOR = ("dimensions", "change", "vector")
 EXPECTED = ("any", "none", "version")
 """What must be there before a put: anything, nothing alive, or an item at ``p_expected``."""
+
+
+Row = Mapping[str, Any]
+"""What a put of an item binds: its key, and all that it holds."""
+
+
+def place_of(row: Row) -> Place:
+    """Where a row is put."""
+    return row["k_namespace"], row["k_key"]
 
 
 class VectorRow(NamedTuple):
@@ -69,28 +73,30 @@ class VectorRow(NamedTuple):
 
 
 def _bind(name: str) -> Any:
-    return bindparam(f"p_{name}", type_=ITEMS.c[name].type)
+    prefix = "k" if name in ITEM_KEY else "p"
+    return bindparam(f"{prefix}_{name}", type_=ITEMS.c[name].type)
 
 
-def _key() -> dict[str, Any]:
-    return {name: bindparam(f"k_{name}", type_=ITEMS.c[name].type) for name in ITEM_KEY}
-
-
-def _changed() -> dict[str, Any]:
+def _changed(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
     """What a put makes of an item that is there; one that has expired starts anew."""
     live = live_item()
-    return {name: _bind(name) for name in _CHANGING} | {
+    return {name: given(name) for name in _CHANGING} | {
         "version": case((live, ITEMS.c.version + 1), else_=literal_column("1")),
-        "created_at": case((live, ITEMS.c.created_at), else_=_bind("updated_at")),
+        "created_at": case((live, ITEMS.c.created_at), else_=given("updated_at")),
     }
 
 
-def _new() -> dict[str, Any]:
-    return (
-        _key()
-        | {name: _bind(name) for name in _CHANGING}
-        | {"version": literal_column("1"), "created_at": _bind("updated_at")}
-    )
+def _new(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
+    """What a put makes where no item is."""
+    return {name: given(name) for name in (*ITEM_KEY, *_CHANGING)} | {
+        "version": literal_column("1"),
+        "created_at": given("updated_at"),
+    }
+
+
+def _dropped(*more: ColumnElement[bool]) -> Delete:
+    """An item's vectors go."""
+    return delete(EMBEDDINGS).where(of_item(EMBEDDINGS), *more)
 
 
 def _as_expected(expected: str) -> list[ColumnElement[bool]]:
@@ -100,10 +106,14 @@ def _as_expected(expected: str) -> list[ColumnElement[bool]]:
     return [not_(live_item())] if expected == "none" else []
 
 
+def _change(expected: str) -> Any:
+    changing = update(ITEMS).where(of_item(ITEMS), *_as_expected(expected)).values(_changed())
+    return changing.returning(ITEMS.c.version)
+
+
 def _put(d: Dialect, expected: str) -> Any:
     if expected == "version":
-        changing = update(ITEMS).where(of_item(ITEMS), *_as_expected(expected)).values(_changed())
-        return changing.returning(ITEMS.c.version)
+        return _change(expected)
     where = and_(*_as_expected(expected)) if expected == "none" else None
     return d.upsert(ITEMS, _new(), ITEM_KEY, _changed(), where=where).returning(ITEMS.c.version)
 
@@ -120,19 +130,14 @@ def put_alone(d: Dialect, expected: str) -> Executable | None:
     if not d.single_statement_save:
         return None
     item = _put(d, expected).cte("item")
-    gone = (
-        delete(EMBEDDINGS).where(of_item(EMBEDDINGS), select(item.c.version).exists()).cte("gone")
-    )
+    gone = _dropped(select(item.c.version).exists()).cte("gone")
     return select(item.c.version).add_cte(gone)
 
 
 @statement(expected=("any", "none"))
 def change_item(d: Dialect, expected: str) -> Executable | None:
     """`put_item` without an upsert, first half: the item is there."""
-    if d.upserts:
-        return None
-    where = [of_item(ITEMS), *_as_expected(expected)]
-    return update(ITEMS).where(*where).values(_changed()).returning(ITEMS.c.version)
+    return None if d.upserts else _change(expected)
 
 
 @statement()
@@ -144,7 +149,7 @@ def new_item(d: Dialect) -> Executable | None:
 @statement()
 def drop_vectors(d: Dialect) -> Executable:
     """Remove an item's vectors."""
-    return delete(EMBEDDINGS).where(of_item(EMBEDDINGS))
+    return _dropped()
 
 
 @statement()
@@ -156,7 +161,7 @@ def drop_other_vectors(d: Dialect) -> Executable | None:
     same = [EMBEDDINGS.c[name] == kept.c[name] for name in ("field", "model")]
     part = cast(EMBEDDINGS.c.part, Text) == kept.c.part
     stays: Select[Any] = select(literal_column("1")).select_from(kept).where(*same, part)
-    return delete(EMBEDDINGS).where(of_item(EMBEDDINGS), ~stays.exists())
+    return _dropped(~stays.exists())
 
 
 @statement()
@@ -168,8 +173,7 @@ def lock_item(d: Dialect) -> Executable:
 @statement()
 def drop_vectors_of_model(d: Dialect) -> Executable:
     """Remove an item's vectors of one model."""
-    model = EMBEDDINGS.c.model == bindparam("p_model", type_=EMBEDDINGS.c.model.type)
-    return delete(EMBEDDINGS).where(of_item(EMBEDDINGS), model)
+    return _dropped(EMBEDDINGS.c.model == bindparam("p_model", type_=EMBEDDINGS.c.model.type))
 
 
 @statement(native=(True, False))
@@ -178,8 +182,11 @@ def put_vector(d: Dialect, native: bool) -> Executable | None:
     if not native and not d.vectors_may_be_bytes:
         return None
     names = ("field", "model", "part", "dimensions", "change")
-    values = {name: bindparam(f"p_{name}", type_=EMBEDDINGS.c[name].type) for name in names}
-    values |= _key() | {"vector": d.vector_in("p_vector", native)}
+    values: dict[str, Any] = {
+        name: bindparam(f"p_{name}", type_=EMBEDDINGS.c[name].type) for name in names
+    }
+    values |= {name: _bind(name) for name in ITEM_KEY}
+    values["vector"] = d.vector_in("p_vector", native)
     if not d.upserts:  # they were dropped before
         return insert(EMBEDDINGS).values(values)
     changed = {name: d.excluded(EMBEDDINGS, name) for name in _OF_A_VECTOR}
@@ -191,18 +198,10 @@ def put_items(d: Dialect) -> Executable | None:
     """Write items that are sent as arrays, whatever was there; their versions by their keys."""
     if not d.groups_saves:
         return None
-    types = {name: ITEMS.c[name].type for name in (*ITEM_KEY, *_CHANGING)}
-    rows = d.arrays("i", types)
-    born = {"version": literal_column("1"), "created_at": rows.c.updated_at}
-    names = {name: rows.c[name] for name in types} | born
-    new = {name: d.excluded(ITEMS, name) for name in _CHANGING}
-    live = live_item()
-    changed = new | {
-        "version": case((live, ITEMS.c.version + 1), else_=literal_column("1")),
-        "created_at": case((live, ITEMS.c.created_at), else_=new["updated_at"]),
-    }
-    source = select(*(column.label(name) for name, column in names.items()))
-    put = d.upsert(ITEMS, names, ITEM_KEY, changed, source=source)
+    rows = d.arrays("i", {name: ITEMS.c[name].type for name in (*ITEM_KEY, *_CHANGING)})
+    new, changed = _new(rows.c.__getitem__), _changed(partial(d.excluded, ITEMS))
+    source = select(*(column.label(name) for name, column in new.items()))
+    put = d.upsert(ITEMS, new, ITEM_KEY, changed, source=source)
     return put.returning(ITEMS.c.namespace, ITEMS.c.key, ITEMS.c.version)
 
 
@@ -241,11 +240,7 @@ def prolong_item(d: Dialect) -> Executable:
 
 
 def put(
-    d: Dialect,
-    row: Mapping[str, Any],
-    vectors: Sequence[VectorRow],
-    native: bool,
-    expected: int | Unset | None,
+    d: Dialect, row: Row, vectors: Sequence[VectorRow], native: bool, expected: int | Unset | None
 ) -> Program[int | None]:
     """Write an item with its vectors; its version, or ``None`` if it is not as expected.
 
@@ -259,11 +254,15 @@ def put(
     version = yield from _put_program(d, values, which)
     if version is None:
         return None
-    yield from replace_vectors(d, values, vectors, native)
+    if vectors:
+        change = yield from _make_room(d, values, vectors, {})
+        yield from _put_vectors(d, values, vectors, change, native)
+    else:
+        yield drop_vectors(d), _key_of(values)
     return version
 
 
-def _put_program(d: Dialect, values: Mapping[str, Any], which: str) -> Program[int | None]:
+def _put_program(d: Dialect, values: Row, which: str) -> Program[int | None]:
     if d.upserts or which == "version":
         rows = yield put_item(d, expected=which), values
         return rows[0].version if rows else None
@@ -280,11 +279,7 @@ def _put_program(d: Dialect, values: Mapping[str, Any], which: str) -> Program[i
 
 
 def add_vectors(
-    d: Dialect,
-    item: Mapping[str, Any],
-    vectors: Sequence[VectorRow],
-    native: bool,
-    expected: int | Unset,
+    d: Dialect, item: Row, vectors: Sequence[VectorRow], native: bool, expected: int | Unset
 ) -> Program[int | None]:
     """Give an item vectors of one model, in place of those of that model alone.
 
@@ -301,13 +296,12 @@ def add_vectors(
     change = 0
     if d.counts_vector_changes:
         change = yield from count_change(d, item["k_tenant"], item["k_namespace"], item["p_now"])
-    for one in vectors:
-        yield put_vector(d, native=native), _vector_binds(d, item, one, change, native)
+    yield from _put_vectors(d, item, vectors, change, native)
     return version
 
 
-Written = tuple[Mapping[str, Any], Sequence[VectorRow]]
-"""The binds of an item, and its vectors."""
+Written = tuple[Row, Sequence[VectorRow]]
+"""An item, and its vectors."""
 
 AT_ONCE = 1000
 
@@ -315,7 +309,7 @@ AT_ONCE = 1000
 def put_all(d: Dialect, items: Sequence[Written], native: bool) -> Program[dict[Place, int]]:
     """Write items, no two of one key; their versions by namespace and key."""
     # In one order in every process: two batches that want the same rows do not block each other.
-    ordered = sorted(items, key=lambda one: (one[0]["k_namespace"], one[0]["k_key"]))
+    ordered = sorted(items, key=lambda one: place_of(one[0]))
     versions: dict[Place, int] = {}
     changes: dict[str, int] = {}
     for start in range(0, len(ordered), AT_ONCE):
@@ -326,12 +320,12 @@ def put_all(d: Dialect, items: Sequence[Written], native: bool) -> Program[dict[
             for row, _ in some:
                 version = yield from _put_program(d, row, "any")
                 assert version is not None
-                versions[row["k_namespace"], row["k_key"]] = version
+                versions[place_of(row)] = version
         yield from _replace_all(d, some, native, changes)
     return versions
 
 
-def _put_arrays(d: Dialect, items: Sequence[Mapping[str, Any]]) -> Program[dict[Place, int]]:
+def _put_arrays(d: Dialect, items: Sequence[Row]) -> Program[dict[Place, int]]:
     binds: dict[str, Any] = {"p_now": items[0]["p_now"]}
     for prefix, names in (("k", ITEM_KEY), ("p", _CHANGING)):
         binds |= {f"i_{name}": [row[f"{prefix}_{name}"] for row in items] for name in names}
@@ -344,7 +338,7 @@ def _replace_all(
 ) -> Program[None]:
     """Give items their vectors. *changes* has the number of the change of each namespace so far."""
     bare = [row for row, vectors in items if not vectors]
-    for listed in key_lists(d, ((row["k_namespace"], row["k_key"]) for row in bare)):
+    for listed in key_lists(d, map(place_of, bare)):
         yield drop_vectors_of(d), {"k_tenant": bare[0]["k_tenant"], "p_keys": listed}
     written = []
     for row, vectors in items:
@@ -355,20 +349,16 @@ def _replace_all(
         yield put_vector(d, native=native), written
 
 
-def replace_vectors(
-    d: Dialect, item: Mapping[str, Any], vectors: Sequence[VectorRow], native: bool
+def _put_vectors(
+    d: Dialect, item: Row, vectors: Sequence[VectorRow], change: int, native: bool
 ) -> Program[None]:
-    """Give an item these vectors instead of those it had."""
-    if not vectors:
-        yield drop_vectors(d), _key_of(item)
-        return
-    change = yield from _make_room(d, item, vectors, {})
+    # One by one: a list of a few takes SQLite longer.
     for one in vectors:
         yield put_vector(d, native=native), _vector_binds(d, item, one, change, native)
 
 
 def _make_room(
-    d: Dialect, item: Mapping[str, Any], vectors: Sequence[VectorRow], changes: dict[str, int]
+    d: Dialect, item: Row, vectors: Sequence[VectorRow], changes: dict[str, int]
 ) -> Program[int]:
     """Remove the vectors that an item had and will not have; the number of the change."""
     if d.upserts:
@@ -384,12 +374,12 @@ def _make_room(
     return changes.get(path, 0)
 
 
-def _key_of(item: Mapping[str, Any]) -> dict[str, Any]:
+def _key_of(item: Row) -> dict[str, Any]:
     return {f"k_{name}": item[f"k_{name}"] for name in ITEM_KEY}
 
 
 def _vector_binds(
-    d: Dialect, item: Mapping[str, Any], one: VectorRow, change: int, native: bool
+    d: Dialect, item: Row, one: VectorRow, change: int, native: bool
 ) -> dict[str, Any]:
     return _key_of(item) | {
         "p_field": one.field,

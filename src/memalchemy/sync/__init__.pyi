@@ -861,7 +861,8 @@ class Store:
 
         Args:
             index: embed the whole value (true), nothing, or these fields: top-level keys, or JSON
-                pointers; a list of texts gives a vector each, a field that is not there none.
+                pointers; a list of texts gives a vector each. A field that is not there, or is
+                misspelt, gives none, and that is no error: the event counts the ``vectors``.
             embedding: a vector; or vectors by field, or lists of them.
             ttl: how long it lives, if not as the store says; ``math.inf`` is for ever.
             expected_version: write only if the item is at this version; ``None``, if it is not
@@ -950,11 +951,11 @@ class Store:
                 of the query that was found. ``vector``: by meaning, as the store's metric has it.
                 ``hybrid``: by both rankings, in which a place near the top counts most.
             filter: see `memalchemy.filters`.
-            offset: how many of the best to leave out. Pages of a hybrid search fit together only
-                as far as its first 50 hits.
+            offset: how many of the best to leave out. Pages of a hybrid search fit together as
+                far as its first 100 hits; those beyond, as far as its first 1,000.
             threshold: the least score.
-            embedding: the vector to look for; otherwise the embedder makes one of *query*. Not
-                looked at in the mode ``text``.
+            embedding: the vector to look for; otherwise the embedder makes one of *query*. Without
+                *query* the mode ``text`` looks for it by meaning too.
             explain: say in ``plans`` how it was found.
 
         Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
@@ -962,7 +963,8 @@ class Store:
 
         Raises:
             CapabilityMissing: a vector of *query* is needed, and there is no embedder.
-            ValueError: there are vectors of the model, but none of this size.
+            ValueError: there are vectors of the model, but none of this size; or *query* and
+                *embedding* are both given, in the mode ``text``.
         """
 
     def search_by_embedding(

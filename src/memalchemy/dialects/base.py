@@ -165,6 +165,7 @@ class Dialect:
     def item_hits(self, below: bool) -> FromClause:
         """``term``, and ``namespace, key, updated_at, expires_at`` of items that hold it.
 
+        Where rows have a `row_position`, ``row_at`` instead: an index knows it without the item.
         The terms are those of ``:terms``, the items those within ``:scope``.
         """
         raise NotImplementedError

@@ -39,12 +39,11 @@ from sqlalchemy.exc import DBAPIError
 from memalchemy.codec.items import OTHERS, FieldWords
 from memalchemy.dialects.base import TEXT_INDEXES, Dialect, Failure, original
 from memalchemy.keys import encode_id
-from memalchemy.schema import NAME, NAMESPACE, TENANT, THREAD, Base, UtcDateTime
+from memalchemy.schema import NAME, NAMESPACE, TENANT, THREAD, Base
 
 BUSY_TIMEOUT_SECONDS = 30
 ITEM_PATH: ColumnClause[str] = column("namespace", NAMESPACE)
 ITEM_NAME: ColumnClause[str] = column("key", NAME)
-ITEM_TIMES = [column("updated_at", UtcDateTime()), column("expires_at", UtcDateTime())]
 
 META_TERMS = """(SELECT group_concat(lower(hex(key || char(31) || CASE
 WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
@@ -203,14 +202,11 @@ class SQLite(Dialect):
     def item_hits(self, below: bool) -> FromClause:
         return (
             text(
-                "SELECT terms.value AS term, store_items.namespace AS namespace, "
-                "store_items.key AS key, store_items.updated_at AS updated_at, "
-                "store_items.expires_at AS expires_at "
+                "SELECT terms.value AS term, store_items_search.rowid AS row_at "
                 "FROM json_each(:terms) AS terms CROSS JOIN store_items_search "
-                "ON store_items_search MATCH :scope || ' AND search_text : ' || terms.value "
-                "CROSS JOIN store_items ON store_items.rowid = store_items_search.rowid"
+                "ON store_items_search MATCH :scope || ' AND search_text : ' || terms.value"
             )
-            .columns(column("term"), ITEM_PATH, ITEM_NAME, *ITEM_TIMES)
+            .columns(column("term"), column("row_at"))
             .cte("hits")
         )
 

@@ -17,6 +17,20 @@ EMBEDDINGS: Table = EmbeddingRow.__table__  # type: ignore[assignment]
 
 ITEM_KEY = ("tenant", "namespace", "key")
 
+STORED = (
+    "namespace",
+    "key",
+    "meta",
+    "version",
+    "codec",
+    "checksum",
+    "created_at",
+    "updated_at",
+    "expires_at",
+    "lifetime",
+    "value",
+)
+
 HOUSE = "/~"
 """How memalchemy's own namespaces begin. In a user's ``~`` is escaped, as ~0, ~1 or ~2."""
 
@@ -46,6 +60,11 @@ def scope_binds(tenant: str, path: str, below: bool) -> dict[str, Any]:
     if below:
         binds |= {"k_beyond": path[:-1] + "0", "k_house": HOUSE + "a", "k_house_end": HOUSE + "{"}
     return binds
+
+
+def stored() -> list[ColumnElement[Any]]:
+    """The columns that an item is made of."""
+    return [ITEMS.c[name] for name in STORED]
 
 
 def of_item(table: Any) -> ColumnElement[bool]:

@@ -5260,22 +5260,21 @@ RETURNING store_items.version
 
 -- store.writing.put_items()
 WITH i_rows AS (
-  SELECT i_given.tenant AS tenant, i_given.namespace AS namespace, i_given.key AS key,
-    CAST(i_given.meta AS JSONB) AS meta, i_given.codec AS codec, i_given.checksum AS checksum,
-    i_given.search_text AS search_text, i_given.field_terms AS field_terms,
-    i_given.updated_at AS updated_at, i_given.expires_at AS expires_at, i_given.lifetime AS lifetime,
-    i_given.value AS value
-  FROM unnest($1::TEXT[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::BIGINT[], $7::TEXT[],
-      $8::TEXT[], $9::TIMESTAMP WITH TIME ZONE[], $10::TIMESTAMP WITH TIME ZONE[], $11::BIGINT[],
-      $12::BYTEA[]) AS i_given(tenant, namespace, key, meta, codec, checksum, search_text, field_terms,
-      updated_at, expires_at, lifetime, value))
-INSERT INTO store_items (tenant, namespace, key, meta, codec, checksum, search_text, field_terms,
-    updated_at, expires_at, lifetime, value, version, created_at)
-SELECT i_rows.tenant AS tenant, i_rows.namespace AS namespace, i_rows.key AS key,
-  i_rows.meta AS meta, i_rows.codec AS codec, i_rows.checksum AS checksum,
-  i_rows.search_text AS search_text, i_rows.field_terms AS field_terms,
-  i_rows.updated_at AS updated_at, i_rows.expires_at AS expires_at, i_rows.lifetime AS lifetime,
-  i_rows.value AS value, 1 AS version, i_rows.updated_at AS created_at
+  SELECT i_given.namespace AS namespace, i_given.key AS key, CAST(i_given.meta AS JSONB) AS meta,
+    i_given.checksum AS checksum, i_given.search_text AS search_text,
+    i_given.field_terms AS field_terms, i_given.expires_at AS expires_at,
+    i_given.lifetime AS lifetime, i_given.value AS value
+  FROM unnest($4::TEXT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[], $9::TEXT[],
+      $10::TIMESTAMP WITH TIME ZONE[], $11::BIGINT[], $12::BYTEA[]) AS i_given(namespace, key, meta,
+      checksum, search_text, field_terms, expires_at, lifetime, value))
+INSERT INTO store_items (namespace, key, meta, checksum, search_text, field_terms, expires_at,
+    lifetime, value, tenant, codec, updated_at, created_at, version)
+SELECT i_rows.namespace AS namespace, i_rows.key AS key, i_rows.meta AS meta,
+  i_rows.checksum AS checksum, i_rows.search_text AS search_text,
+  i_rows.field_terms AS field_terms, i_rows.expires_at AS expires_at, i_rows.lifetime AS lifetime,
+  i_rows.value AS value, $1::VARCHAR AS tenant, $2::VARCHAR AS codec,
+  $3::TIMESTAMP WITH TIME ZONE AS updated_at, $3::TIMESTAMP WITH TIME ZONE AS created_at,
+  1 AS version
 FROM i_rows
 ON CONFLICT (tenant, namespace, key)
 DO UPDATE SET meta = excluded.meta, version = CASE

@@ -3269,6 +3269,34 @@ AND (store_items.expires_at IS NULL
 AND store_items.version = ?
 RETURNING version
 
+-- store.writing.put_items()
+INSERT INTO store_items (namespace, "key", meta, checksum, search_text, field_terms, expires_at,
+    lifetime, value, tenant, codec, updated_at, created_at, version)
+SELECT i_given.namespace AS namespace, i_given."key" AS "key", i_given.meta AS meta,
+  i_given.checksum AS checksum, i_given.search_text AS search_text,
+  i_given.field_terms AS field_terms, i_given.expires_at AS expires_at,
+  i_given.lifetime AS lifetime, i_given.value AS value, ? AS tenant, ? AS codec, ? AS updated_at,
+  ? AS created_at, 1 AS version
+FROM (
+  SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key,
+    json_extract(each.value, '$[2]') AS meta, json_extract(each.value, '$[3]') AS checksum,
+    json_extract(each.value, '$[4]') AS search_text, json_extract(each.value, '$[5]') AS field_terms,
+    json_extract(each.value, '$[6]') AS expires_at, json_extract(each.value, '$[7]') AS lifetime,
+    substr(?, json_extract(each.value, '$[8][0]'), json_extract(each.value, '$[8][1]')) AS value
+  FROM json_each(?) AS each) AS i_given
+WHERE 1
+ON CONFLICT (tenant, namespace, "key")
+DO UPDATE SET meta = excluded.meta, version = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.version + ?
+ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
+  search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.created_at
+ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+  lifetime = excluded.lifetime, value = excluded.value
+RETURNING namespace, "key", version
+
 -- store.writing.put_vector(native=True)
 INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change, vector)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)

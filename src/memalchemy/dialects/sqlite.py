@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import orjson
@@ -33,7 +34,7 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.dialects.sqlite import insert  # noqa: TID251
+from sqlalchemy.dialects.sqlite import insert, pysqlite  # noqa: TID251
 from sqlalchemy.exc import DBAPIError
 
 from memalchemy.codec.items import OTHERS, FieldWords
@@ -54,6 +55,8 @@ ELSE type END)), ' ') FROM json_each(checkpoints.meta))"""
 ITEM_SCOPE = "'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace))"
 ITEM_THERE = "(store_items.search_text IS NOT NULL OR store_items.field_terms IS NOT NULL)"
 """As revision 0003's triggers have it."""
+
+_DIALECT = pysqlite.dialect()
 
 PAGES_AT_ONCE = 500
 """How many pages one step of giving space back may move or merge: some tens of milliseconds."""
@@ -82,6 +85,7 @@ class SQLite(Dialect):
     name: ClassVar[str] = "sqlite"
     single_writer: ClassVar[bool] = True
     counts_vector_changes: ClassVar[bool] = True
+    takes_arrays: ClassVar[bool] = True
     server_version: ClassVar[str] = "SELECT sqlite_version()"
     compares_vectors: ClassVar[bool] = False
     byte_literal: ClassVar[str] = "X'2D'"
@@ -100,8 +104,43 @@ class SQLite(Dialect):
         if source is None:
             statement = statement.values(values)
         else:
-            statement = statement.from_select(list(values), source)
+            # Without a condition ON CONFLICT would be read as one of a join.
+            statement = statement.from_select(list(values), source.where(literal_column("1")))
         return statement.on_conflict_do_update(index_elements=key, set_=set_, where=where)
+
+    def arrays(self, prefix: str, columns: Mapping[str, Any]) -> FromClause:
+        # JSON has no bytes: they are sent in one piece, and each row says where its own are.
+        read = []
+        for at, (name, type_) in enumerate(columns.items()):
+            value = f"json_extract(each.value, '$[{at}]')"
+            if _is_bytes(type_):
+                place = ", ".join(f"json_extract(each.value, '$[{at}][{n}]')" for n in (0, 1))
+                value = f"substr(:{prefix}_bytes, {place})"
+            read.append(f"{value} AS {name}")
+        rows = text(f"SELECT {', '.join(read)} FROM json_each(:{prefix}_rows) AS each")  # noqa: S608
+        named = (column(name, type_) for name, type_ in columns.items())
+        return rows.columns(*named).subquery(f"{prefix}_given")
+
+    def array_binds(
+        self, prefix: str, columns: Mapping[str, Any], lists: Mapping[str, Sequence[Any]]
+    ) -> dict[str, Any]:
+        given: list[Iterable[Any]] = []
+        pieces: list[bytes] = []
+        end = 0
+        for name, type_ in columns.items():
+            values = lists[name]
+            if _is_bytes(type_):
+                ends = list(accumulate(map(len, values), initial=end))
+                given.append(
+                    (start + 1, len(one)) for start, one in zip(ends, values, strict=False)
+                )
+                pieces += values
+                end = ends[-1]
+            else:
+                bind = type_.dialect_impl(_DIALECT).bind_processor(_DIALECT)
+                given.append(values if bind is None else map(bind, values))
+        rows = orjson.dumps(list(zip(*given, strict=True))).decode()
+        return {f"{prefix}_rows": rows, f"{prefix}_bytes": b"".join(pieces)}
 
     def excluded(self, table: Table, column: str) -> ColumnElement[Any]:
         return insert(table).excluded[column]
@@ -360,6 +399,10 @@ class SQLite(Dialect):
 
     def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
         return []
+
+
+def _is_bytes(type_: Any) -> bool:
+    return isinstance(getattr(type_, "impl", type_), LargeBinary)
 
 
 def _phrase(column: str) -> str:

@@ -44,11 +44,11 @@ def search_items(d: Dialect, below: bool, whole: bool) -> Executable:
 
 def _best(d: Dialect, found: CTE, below: bool) -> Select[Any]:
     """A page of what was found, with what it takes to order and to look it up."""
-    position = d.row_position(ITEMS)
-    of: Any = found if position is None else ITEMS
+    has_place = "namespace" in found.c
+    of: Any = found if has_place else ITEMS
     columns = [of.c[name] for name in (*_PLACE, "updated_at")]
     query: Select[Any] = select(*columns, found.c.bits)
-    if position is not None:
+    if not has_place:
         query = query.add_columns(found.c.row_at).select_from(found).join(ITEMS, _is(d, found))
     return (
         query.where(live_item(of), *([not_of_the_house(of)] if below else []))
@@ -61,7 +61,7 @@ def _best(d: Dialect, found: CTE, below: bool) -> Select[Any]:
 def _is(d: Dialect, one: CTE) -> ColumnElement[bool]:
     """The item of a row of *one*."""
     position = d.row_position(ITEMS)
-    if position is not None:
+    if position is not None and "row_at" in one.c:
         return position == one.c.row_at
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
     return and_(tenant, *(ITEMS.c[name] == one.c[name] for name in _PLACE))

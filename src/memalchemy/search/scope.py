@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -93,18 +93,22 @@ LISTED = 500
 
 def key_lists(d: Dialect, places: Iterable[Place]) -> Iterator[str]:
     """*places* as values for `Dialect.listed`, as many as it takes."""
-    some: list[bytes] = []
-    length = 0
-    for path, key in places:
-        spelt = orjson.dumps([path, encode_id(key)])
-        too_long = d.list_bytes is not None and length + len(spelt) + 1 > d.list_bytes
-        if some and (len(some) == LISTED or too_long):
-            yield _array(some)
-            some, length = [], 0
-        some.append(spelt)
-        length += len(spelt) + 1
-    if some:
-        yield _array(some)
+    named = [(path, encode_id(key)) for path, key in places]
+    start = 0
+    while start < len(named):
+        end = start + LISTED if d.list_bytes is None else _fitting(named, start, d.list_bytes)
+        yield orjson.dumps(named[start:end]).decode()
+        start = end
+
+
+def _fitting(named: Sequence[Place], start: int, most: int) -> int:
+    """Where a list that begins at *start* has to end."""
+    room = most
+    for at, place in enumerate(named[start : start + LISTED], start):
+        room -= len(orjson.dumps(place)) + 1
+        if room < 0 and at > start:
+            return at
+    return start + LISTED
 
 
 def is_listed(d: Dialect, table: Any) -> ColumnElement[bool]:
@@ -116,10 +120,6 @@ def is_listed(d: Dialect, table: Any) -> ColumnElement[bool]:
     named = d.listed("p_keys", ("namespace", "key"))
     names: Select[Any] = select(named.c.namespace, named.c.key)
     return tuple_(table.c.namespace, table.c.key).in_(names)
-
-
-def _array(spelt: list[bytes]) -> str:
-    return (b"[" + b",".join(spelt) + b"]").decode()
 
 
 def _path(name: str) -> Any:

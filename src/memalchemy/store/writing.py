@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import (
     ColumnElement,
     Executable,
+    Integer,
     Select,
     Text,
     and_,
@@ -53,6 +54,8 @@ _CHANGING = (
     "lifetime",
     "value",
 )
+_OF_ALL = ("tenant", "codec", "updated_at")
+"""What the items of a batch have in common."""
 _OF_A_VECTOR = ("dimensions", "change", "vector")
 EXPECTED = ("any", "none", "version")
 """What must be there before a put: anything, nothing alive, or an item at ``p_expected``."""
@@ -186,22 +189,28 @@ def put_vector(d: Dialect, native: bool) -> Executable | None:
     return d.upsert(EMBEDDINGS, values, (*ITEM_KEY, "field", "model", "part"), changed)
 
 
+def _of_each() -> dict[str, Any]:
+    names = (*ITEM_KEY, *_CHANGING)
+    return {name: ITEMS.c[name].type for name in names if name not in _OF_ALL}
+
+
 @statement()
 def put_items(d: Dialect) -> Executable | None:
-    """Write items that are sent as arrays, whatever was there; their versions by their keys."""
-    if not d.groups_saves:
+    """Write items of one tenant and moment, whatever was there; their versions by their keys."""
+    if not d.takes_arrays:
         return None
-    types = {name: ITEMS.c[name].type for name in (*ITEM_KEY, *_CHANGING)}
-    rows = d.arrays("i", types)
-    born = {"version": literal_column("1"), "created_at": rows.c.updated_at}
-    names = {name: rows.c[name] for name in types} | born
+    rows = d.arrays("i", _of_each())
+    names: dict[str, Any] = {name: rows.c[name] for name in _of_each()}
+    names |= {"tenant": _key()["tenant"], "codec": _bind("codec")}
+    names |= {"updated_at": _bind("updated_at"), "created_at": _bind("updated_at")}
+    names["version"] = literal_column("1", Integer)
     new = {name: d.excluded(ITEMS, name) for name in _CHANGING}
     live = live_item()
     changed = new | {
         "version": case((live, ITEMS.c.version + 1), else_=literal_column("1")),
         "created_at": case((live, ITEMS.c.created_at), else_=new["updated_at"]),
     }
-    source = select(*(column.label(name) for name, column in names.items()))
+    source = select(*(column.label(name) for name, column in names.items())).select_from(rows)
     put = d.upsert(ITEMS, names, ITEM_KEY, changed, source=source)
     return put.returning(ITEMS.c.namespace, ITEMS.c.key, ITEMS.c.version)
 
@@ -310,17 +319,18 @@ Written = tuple[Mapping[str, Any], Sequence[VectorRow]]
 """The binds of an item, and its vectors."""
 
 AT_ONCE = 1000
+BYTES_AT_ONCE = 16 * 1024 * 1024
+"""Of values and words that one statement writes, unless a single item has more."""
 
 
 def put_all(d: Dialect, items: Sequence[Written], native: bool) -> Program[dict[Place, int]]:
-    """Write items, no two of one key; their versions by namespace and key."""
+    """Write items of one tenant and moment, no two of one key; their versions by their places."""
     # In one order in every process: two batches that want the same rows do not block each other.
     ordered = sorted(items, key=lambda one: (one[0]["k_namespace"], one[0]["k_key"]))
     versions: dict[Place, int] = {}
     changes: dict[str, int] = {}
-    for start in range(0, len(ordered), AT_ONCE):
-        some = ordered[start : start + AT_ONCE]
-        if d.groups_saves:
+    for some in _portions(ordered):
+        if d.takes_arrays:
             versions |= yield from _put_arrays(d, [row for row, _ in some])
         else:
             for row, _ in some:
@@ -331,11 +341,23 @@ def put_all(d: Dialect, items: Sequence[Written], native: bool) -> Program[dict[
     return versions
 
 
+def _portions(items: Sequence[Written]) -> Iterator[Sequence[Written]]:
+    start = size = 0
+    for end, (row, _) in enumerate(items):
+        more = len(row["p_value"]) + len(row["p_search_text"] or "")
+        if end > start and (end - start == AT_ONCE or size + more > BYTES_AT_ONCE):
+            yield items[start:end]
+            start, size = end, 0
+        size += more
+    yield items[start:]
+
+
 def _put_arrays(d: Dialect, items: Sequence[Mapping[str, Any]]) -> Program[dict[Place, int]]:
-    binds: dict[str, Any] = {"p_now": items[0]["p_now"]}
-    for prefix, names in (("k", ITEM_KEY), ("p", _CHANGING)):
-        binds |= {f"i_{name}": [row[f"{prefix}_{name}"] for row in items] for name in names}
-    rows = yield put_items(d), binds
+    types = _of_each()
+    spelt = {name: f"{'k' if name in ITEM_KEY else 'p'}_{name}" for name in types}
+    lists = {name: [row[key] for row in items] for name, key in spelt.items()}
+    shared = {name: items[0][name] for name in ("k_tenant", "p_codec", "p_updated_at", "p_now")}
+    rows = yield put_items(d), shared | d.array_binds("i", types, lists)
     return {(row.namespace, row.key): int(row.version) for row in rows}
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from memalchemy.errors import TooLarge
 
@@ -119,10 +120,17 @@ def encode_namespace(parts: Iterable[str]) -> str:
     """
     if isinstance(parts, str):
         raise TypeError("a namespace is a tuple of strings, not one string")
-    encoded = ["/"]
-    for part in parts:
+    checked = tuple(parts)
+    for part in checked:
         if not isinstance(part, str):
             raise TypeError(f"a namespace part must be a str, not {type(part).__name__}")
+    return _path_of(checked)
+
+
+@lru_cache(maxsize=1024)
+def _path_of(parts: tuple[str, ...]) -> str:
+    encoded = ["/"]
+    for part in parts:
         try:
             part.encode()
         except UnicodeEncodeError:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from shelf import keys_of, undone
+from shelf import keys_of, undone, until_gone
 
 from memalchemy import Database, NotSerialisable, Store, TooLarge
+from memalchemy.store import writing
 
 NS = ("batch",)
 
@@ -144,3 +146,50 @@ async def test_what_a_batch_replaces_is_no_longer_found(store: Store) -> None:
     assert sorted(keys_of(await store.search(NS, "kettle"))) == ["a", "b"]
     assert await store.get_embedding(NS, "a") is None
     assert await store.search_by_embedding(NS, [1.0, 0.5]) == []
+
+
+async def test_what_a_batch_writes_is_what_puts_would_write(store: Store) -> None:
+    given: list[tuple[tuple[str, ...], str, Any, dict[str, Any]]] = [
+        (("a", "/", "~\x00"), "\x00\x1a\ud800", b"\x00\xff" * 9, {"b": [1, 1.0, True, None]}),
+        (("é",), "", "", {"quo'te": '"\\u0000', "": {"deep": [{}]}}),
+        (("é",), "\U0001f600", {"text": "Ünïcode " * 300}, {"n": 2**53 + 1, "f": 0.1}),
+        ((), "none", None, {}),
+    ]
+    await store.put_batch(given, ttl=1000)
+    batch = [await store.get_item(namespace, key) for namespace, key, _, _ in given]
+    await store.clear_namespace((), prefix=True)
+    for namespace, key, value, metadata in given:
+        await store.put(namespace, key, value, metadata, ttl=1000)
+
+    for written, (namespace, key, value, metadata) in zip(batch, given, strict=True):
+        single = await store.get_item(namespace, key)
+        assert written is not None
+        assert single is not None
+        assert (written.value, repr(written.metadata)) == (single.value, repr(single.metadata))
+        assert (written.value, written.metadata) == (value, metadata)
+        assert written.expires_at is not None
+        assert written.expires_at - written.updated_at == timedelta(seconds=1000)
+
+
+async def test_a_batch_of_more_than_a_statement_takes_is_written_whole(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "BYTES_AT_ONCE", 1000)
+    monkeypatch.setattr(writing, "AT_ONCE", 7)
+    values = {f"k{n:02}": "word " * (400 if n % 10 == 3 else n) for n in range(40)}
+
+    assert await store.put_batch([(NS, key, value) for key, value in values.items()]) == [1] * 40
+
+    assert await store.get_batch([(NS, key) for key in values]) == {
+        (NS, key): value for key, value in values.items()
+    }
+
+
+async def test_an_expired_item_starts_anew_in_a_batch(store: Store) -> None:
+    await store.put_batch([(NS, "gone", 1), (NS, "gone too", 1)], ttl=0.001)
+    await store.put(NS, "here", 1)
+    await until_gone(store, NS, "gone", "gone too")
+
+    versions = await store.put_batch([(NS, "gone", 2), (NS, "here", 2), (NS, "gone too", 2)])
+
+    assert versions == [1, 2, 1]

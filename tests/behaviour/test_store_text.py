@@ -174,6 +174,15 @@ async def test_limit_offset_and_threshold_cut_one_ranking(store: Store) -> None:
     assert await found(store, query, limit=100, threshold=0.0) == keys
 
 
+async def test_a_search_for_more_than_a_page_gives_each_item_once(store: Store) -> None:
+    keys = await fill(store, *["needle hook" if n % 3 == 0 else "needle" for n in range(700)])
+
+    both = sorted((key for n, key in enumerate(keys) if n % 3 == 0))
+    one = sorted((key for n, key in enumerate(keys) if n % 3))
+    assert await found(store, "needle hook", limit=1000) == both + one
+    assert await found(store, "needle hook", limit=100, offset=550) == (both + one)[550:650]
+
+
 async def test_a_query_of_no_words_finds_nothing(store: Store) -> None:
     await store.put(NS, "k", "anything at all")
 

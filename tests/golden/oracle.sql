@@ -1942,27 +1942,27 @@ found AS (
   GROUP BY hits.term),
 worth AS (
   SELECT found.term AS term, CASE
-  WHEN (found.occurrences < :occurrences_1) THEN :param_2
-  WHEN (found.occurrences < :occurrences_2) THEN :param_3
-  WHEN (found.occurrences < :occurrences_3) THEN :param_4
-  WHEN (found.occurrences < :occurrences_4) THEN :param_5
-  WHEN (found.occurrences < :occurrences_5) THEN :param_6
-  WHEN (found.occurrences < :occurrences_6) THEN :param_7
-  WHEN (found.occurrences < :occurrences_7) THEN :param_8
-  WHEN (found.occurrences < :occurrences_8) THEN :param_9
-  WHEN (found.occurrences < :occurrences_9) THEN :param_10
-  WHEN (found.occurrences < :occurrences_10) THEN :param_11
-  WHEN (found.occurrences < :occurrences_11) THEN :param_12
-  WHEN (found.occurrences < :occurrences_12) THEN :param_13
-  WHEN (found.occurrences < :occurrences_13) THEN :param_14
-  WHEN (found.occurrences < :occurrences_14) THEN :param_15
-  WHEN (found.occurrences < :occurrences_15) THEN :param_16
-  WHEN (found.occurrences < :occurrences_16) THEN :param_17
-  WHEN (found.occurrences < :occurrences_17) THEN :param_18
-  WHEN (found.occurrences < :occurrences_18) THEN :param_19
-  WHEN (found.occurrences < :occurrences_19) THEN :param_20
-  WHEN (found.occurrences < :occurrences_20) THEN :param_21
-  ELSE :param_22 END AS bits
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
   FROM found),
 ranked AS (
   SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
@@ -1972,7 +1972,7 @@ ranked AS (
   GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
 SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
   best.raw_size, best.stored_size, CAST(best.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), :coalesce_1) + :param_1 * (:p_terms - count(*)) AS anon_1
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score, deltas.search_text
 FROM (
   SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
@@ -2180,7 +2180,7 @@ SELECT within.namespace, within.key
 FROM within
 FETCH FIRST :p_limit ROWS ONLY
 
--- search.items.search_items(below=False)
+-- search.items.search_items(below=False, whole=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -2196,45 +2196,114 @@ found AS (
   GROUP BY hits.term),
 worth AS (
   SELECT found.term AS term, CASE
-  WHEN (found.occurrences < :occurrences_1) THEN :param_2
-  WHEN (found.occurrences < :occurrences_2) THEN :param_3
-  WHEN (found.occurrences < :occurrences_3) THEN :param_4
-  WHEN (found.occurrences < :occurrences_4) THEN :param_5
-  WHEN (found.occurrences < :occurrences_5) THEN :param_6
-  WHEN (found.occurrences < :occurrences_6) THEN :param_7
-  WHEN (found.occurrences < :occurrences_7) THEN :param_8
-  WHEN (found.occurrences < :occurrences_8) THEN :param_9
-  WHEN (found.occurrences < :occurrences_9) THEN :param_10
-  WHEN (found.occurrences < :occurrences_10) THEN :param_11
-  WHEN (found.occurrences < :occurrences_11) THEN :param_12
-  WHEN (found.occurrences < :occurrences_12) THEN :param_13
-  WHEN (found.occurrences < :occurrences_13) THEN :param_14
-  WHEN (found.occurrences < :occurrences_14) THEN :param_15
-  WHEN (found.occurrences < :occurrences_15) THEN :param_16
-  WHEN (found.occurrences < :occurrences_16) THEN :param_17
-  WHEN (found.occurrences < :occurrences_17) THEN :param_18
-  WHEN (found.occurrences < :occurrences_18) THEN :param_19
-  WHEN (found.occurrences < :occurrences_19) THEN :param_20
-  WHEN (found.occurrences < :occurrences_20) THEN :param_21
-  ELSE :param_22 END AS bits
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
   FROM found),
 ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
     hits.expires_at AS expires_at, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at)
-SELECT ranked.namespace, ranked.key, CAST(ranked.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), :coalesce_1) + :param_1 * (:p_terms - count(*)) AS anon_1
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at),
+best AS (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.bits AS bits
+  FROM ranked
+  WHERE ranked.expires_at IS NULL
+  OR ranked.expires_at > :p_now
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score
-FROM ranked
-WHERE ranked.expires_at IS NULL
-OR ranked.expires_at > :p_now
-ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
-OFFSET :p_offset ROWS
-FETCH FIRST :p_limit ROWS ONLY
+FROM best
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=True)
+-- search.items.search_items(below=False, whole=True)
+WITH hits AS (
+  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN store_items ON contains(store_items.search_text, terms.term) > :contains_1
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace = :scope_path),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at),
+best AS (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.bits AS bits
+  FROM ranked
+  WHERE ranked.expires_at IS NULL
+  OR ranked.expires_at > :p_now
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score
+FROM best
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = best.namespace
+AND store_items.key = best.key
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.items.search_items(below=True, whole=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -2251,45 +2320,117 @@ found AS (
   GROUP BY hits.term),
 worth AS (
   SELECT found.term AS term, CASE
-  WHEN (found.occurrences < :occurrences_1) THEN :param_2
-  WHEN (found.occurrences < :occurrences_2) THEN :param_3
-  WHEN (found.occurrences < :occurrences_3) THEN :param_4
-  WHEN (found.occurrences < :occurrences_4) THEN :param_5
-  WHEN (found.occurrences < :occurrences_5) THEN :param_6
-  WHEN (found.occurrences < :occurrences_6) THEN :param_7
-  WHEN (found.occurrences < :occurrences_7) THEN :param_8
-  WHEN (found.occurrences < :occurrences_8) THEN :param_9
-  WHEN (found.occurrences < :occurrences_9) THEN :param_10
-  WHEN (found.occurrences < :occurrences_10) THEN :param_11
-  WHEN (found.occurrences < :occurrences_11) THEN :param_12
-  WHEN (found.occurrences < :occurrences_12) THEN :param_13
-  WHEN (found.occurrences < :occurrences_13) THEN :param_14
-  WHEN (found.occurrences < :occurrences_14) THEN :param_15
-  WHEN (found.occurrences < :occurrences_15) THEN :param_16
-  WHEN (found.occurrences < :occurrences_16) THEN :param_17
-  WHEN (found.occurrences < :occurrences_17) THEN :param_18
-  WHEN (found.occurrences < :occurrences_18) THEN :param_19
-  WHEN (found.occurrences < :occurrences_19) THEN :param_20
-  WHEN (found.occurrences < :occurrences_20) THEN :param_21
-  ELSE :param_22 END AS bits
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
   FROM found),
 ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
     hits.expires_at AS expires_at, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at)
-SELECT ranked.namespace, ranked.key, CAST(ranked.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), :coalesce_1) + :param_1 * (:p_terms - count(*)) AS anon_1
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at),
+best AS (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.bits AS bits
+  FROM ranked
+  WHERE (ranked.expires_at IS NULL
+    OR ranked.expires_at > :p_now)
+  AND NOT (ranked.namespace >= :k_house
+    AND ranked.namespace < :k_house_end)
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score
-FROM ranked
-WHERE (ranked.expires_at IS NULL
-  OR ranked.expires_at > :p_now)
-AND NOT (ranked.namespace >= :k_house
-  AND ranked.namespace < :k_house_end)
-ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
-OFFSET :p_offset ROWS
-FETCH FIRST :p_limit ROWS ONLY
+FROM best
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.items.search_items(below=True, whole=True)
+WITH hits AS (
+  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN store_items ON contains(store_items.search_text, terms.term) > :contains_1
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace >= :scope_path
+  AND store_items.namespace < :scope_end),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at),
+best AS (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.bits AS bits
+  FROM ranked
+  WHERE (ranked.expires_at IS NULL
+    OR ranked.expires_at > :p_now)
+  AND NOT (ranked.namespace >= :k_house
+    AND ranked.namespace < :k_house_end)
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score
+FROM best
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = best.namespace
+AND store_items.key = best.key
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- space.measuring.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1

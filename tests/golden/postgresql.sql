@@ -3706,38 +3706,38 @@ AND (deltas.seq NOT IN (
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
-  FROM unnest(CAST($45::TEXT[] AS TEXT[])) AS anon_2(term)
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
   JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
   WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $46::VARCHAR
-  AND deltas.namespace = $47::VARCHAR),
+  AND deltas.tenant = $3::VARCHAR
+  AND deltas.namespace = $4::VARCHAR),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
   GROUP BY hits.term),
 worth AS (
   SELECT found.term AS term, CASE
-  WHEN (found.occurrences < $4::INTEGER) THEN $5::INTEGER
-  WHEN (found.occurrences < $6::INTEGER) THEN $7::INTEGER
-  WHEN (found.occurrences < $8::INTEGER) THEN $9::INTEGER
-  WHEN (found.occurrences < $10::INTEGER) THEN $11::INTEGER
-  WHEN (found.occurrences < $12::INTEGER) THEN $13::INTEGER
-  WHEN (found.occurrences < $14::INTEGER) THEN $15::INTEGER
-  WHEN (found.occurrences < $16::INTEGER) THEN $17::INTEGER
-  WHEN (found.occurrences < $18::INTEGER) THEN $19::INTEGER
-  WHEN (found.occurrences < $20::INTEGER) THEN $21::INTEGER
-  WHEN (found.occurrences < $22::INTEGER) THEN $23::INTEGER
-  WHEN (found.occurrences < $24::INTEGER) THEN $25::INTEGER
-  WHEN (found.occurrences < $26::INTEGER) THEN $27::INTEGER
-  WHEN (found.occurrences < $28::INTEGER) THEN $29::INTEGER
-  WHEN (found.occurrences < $30::INTEGER) THEN $31::INTEGER
-  WHEN (found.occurrences < $32::INTEGER) THEN $33::INTEGER
-  WHEN (found.occurrences < $34::INTEGER) THEN $35::INTEGER
-  WHEN (found.occurrences < $36::INTEGER) THEN $37::INTEGER
-  WHEN (found.occurrences < $38::INTEGER) THEN $39::INTEGER
-  WHEN (found.occurrences < $40::INTEGER) THEN $41::INTEGER
-  WHEN (found.occurrences < $42::INTEGER) THEN $43::INTEGER
-  ELSE $44::INTEGER END AS bits
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
   FROM found),
 ranked AS (
   SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
@@ -3747,7 +3747,7 @@ ranked AS (
   GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
 SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
   best.raw_size, best.stored_size, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), $1::INTEGER) + $2::INTEGER * ($3 - count(*)) AS anon_1
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score, deltas.search_text
 FROM (
   SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
@@ -3765,9 +3765,9 @@ FROM (
   AND threads.namespace = ranked.namespace
   WHERE threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $48::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
   ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.seq DESC
-  LIMIT $49) AS best
+  LIMIT $6) AS best
 JOIN deltas ON deltas.tenant = best.tenant
 AND deltas.thread_id = best.thread_id
 AND deltas.namespace = best.namespace
@@ -4386,111 +4386,245 @@ SELECT within.namespace, within.key
 FROM within
 LIMIT $2
 
--- search.items.search_items(below=False)
+-- search.items.search_items(below=False, whole=False)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
-  FROM unnest(CAST($45::TEXT[] AS TEXT[])) AS anon_2(term)
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
   JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
             '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($46::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))),
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($3::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
   GROUP BY hits.term),
 worth AS (
   SELECT found.term AS term, CASE
-  WHEN (found.occurrences < $4::INTEGER) THEN $5::INTEGER
-  WHEN (found.occurrences < $6::INTEGER) THEN $7::INTEGER
-  WHEN (found.occurrences < $8::INTEGER) THEN $9::INTEGER
-  WHEN (found.occurrences < $10::INTEGER) THEN $11::INTEGER
-  WHEN (found.occurrences < $12::INTEGER) THEN $13::INTEGER
-  WHEN (found.occurrences < $14::INTEGER) THEN $15::INTEGER
-  WHEN (found.occurrences < $16::INTEGER) THEN $17::INTEGER
-  WHEN (found.occurrences < $18::INTEGER) THEN $19::INTEGER
-  WHEN (found.occurrences < $20::INTEGER) THEN $21::INTEGER
-  WHEN (found.occurrences < $22::INTEGER) THEN $23::INTEGER
-  WHEN (found.occurrences < $24::INTEGER) THEN $25::INTEGER
-  WHEN (found.occurrences < $26::INTEGER) THEN $27::INTEGER
-  WHEN (found.occurrences < $28::INTEGER) THEN $29::INTEGER
-  WHEN (found.occurrences < $30::INTEGER) THEN $31::INTEGER
-  WHEN (found.occurrences < $32::INTEGER) THEN $33::INTEGER
-  WHEN (found.occurrences < $34::INTEGER) THEN $35::INTEGER
-  WHEN (found.occurrences < $36::INTEGER) THEN $37::INTEGER
-  WHEN (found.occurrences < $38::INTEGER) THEN $39::INTEGER
-  WHEN (found.occurrences < $40::INTEGER) THEN $41::INTEGER
-  WHEN (found.occurrences < $42::INTEGER) THEN $43::INTEGER
-  ELSE $44::INTEGER END AS bits
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
   FROM found),
 ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
     hits.expires_at AS expires_at, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at)
-SELECT ranked.namespace, ranked.key, CAST(ranked.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), $1::INTEGER) + $2::INTEGER * ($3 - count(*)) AS anon_1
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.bits AS bits
+  FROM ranked
+  WHERE ranked.expires_at IS NULL
+  OR ranked.expires_at > $4::TIMESTAMP WITH TIME ZONE
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT $5
+  OFFSET $6::INTEGER)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score
-FROM ranked
-WHERE ranked.expires_at IS NULL
-OR ranked.expires_at > $47::TIMESTAMP WITH TIME ZONE
-ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
-LIMIT $48
-OFFSET $49::INTEGER
+FROM best
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=True)
+-- search.items.search_items(below=False, whole=True)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
-  FROM unnest(CAST($45::TEXT[] AS TEXT[])) AS anon_2(term)
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
   JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
             '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($46::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))),
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($3::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
   GROUP BY hits.term),
 worth AS (
   SELECT found.term AS term, CASE
-  WHEN (found.occurrences < $4::INTEGER) THEN $5::INTEGER
-  WHEN (found.occurrences < $6::INTEGER) THEN $7::INTEGER
-  WHEN (found.occurrences < $8::INTEGER) THEN $9::INTEGER
-  WHEN (found.occurrences < $10::INTEGER) THEN $11::INTEGER
-  WHEN (found.occurrences < $12::INTEGER) THEN $13::INTEGER
-  WHEN (found.occurrences < $14::INTEGER) THEN $15::INTEGER
-  WHEN (found.occurrences < $16::INTEGER) THEN $17::INTEGER
-  WHEN (found.occurrences < $18::INTEGER) THEN $19::INTEGER
-  WHEN (found.occurrences < $20::INTEGER) THEN $21::INTEGER
-  WHEN (found.occurrences < $22::INTEGER) THEN $23::INTEGER
-  WHEN (found.occurrences < $24::INTEGER) THEN $25::INTEGER
-  WHEN (found.occurrences < $26::INTEGER) THEN $27::INTEGER
-  WHEN (found.occurrences < $28::INTEGER) THEN $29::INTEGER
-  WHEN (found.occurrences < $30::INTEGER) THEN $31::INTEGER
-  WHEN (found.occurrences < $32::INTEGER) THEN $33::INTEGER
-  WHEN (found.occurrences < $34::INTEGER) THEN $35::INTEGER
-  WHEN (found.occurrences < $36::INTEGER) THEN $37::INTEGER
-  WHEN (found.occurrences < $38::INTEGER) THEN $39::INTEGER
-  WHEN (found.occurrences < $40::INTEGER) THEN $41::INTEGER
-  WHEN (found.occurrences < $42::INTEGER) THEN $43::INTEGER
-  ELSE $44::INTEGER END AS bits
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
   FROM found),
 ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
     hits.expires_at AS expires_at, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at)
-SELECT ranked.namespace, ranked.key, CAST(ranked.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), $1::INTEGER) + $2::INTEGER * ($3 - count(*)) AS anon_1
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.bits AS bits
+  FROM ranked
+  WHERE ranked.expires_at IS NULL
+  OR ranked.expires_at > $4::TIMESTAMP WITH TIME ZONE
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT $5
+  OFFSET $6::INTEGER)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value,
+  CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score
-FROM ranked
-WHERE (ranked.expires_at IS NULL
-  OR ranked.expires_at > $47::TIMESTAMP WITH TIME ZONE)
-AND NOT (ranked.namespace >= $48::VARCHAR
-  AND ranked.namespace < $49::VARCHAR)
-ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
-LIMIT $50
-OFFSET $51::INTEGER
+FROM best
+JOIN store_items ON store_items.tenant = $7::VARCHAR
+AND store_items.namespace = best.namespace
+AND store_items.key = best.key
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.items.search_items(below=True, whole=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
+            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($3::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.bits AS bits
+  FROM ranked
+  WHERE (ranked.expires_at IS NULL
+    OR ranked.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  AND NOT (ranked.namespace >= $5::VARCHAR
+    AND ranked.namespace < $6::VARCHAR)
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.items.search_items(below=True, whole=True)
+WITH hits AS (
+  SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
+            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($3::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.bits AS bits
+  FROM ranked
+  WHERE (ranked.expires_at IS NULL
+    OR ranked.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  AND NOT (ranked.namespace >= $5::VARCHAR
+    AND ranked.namespace < $6::VARCHAR)
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value,
+  CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+JOIN store_items ON store_items.tenant = $9::VARCHAR
+AND store_items.namespace = best.namespace
+AND store_items.key = best.key
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- space.measuring.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
@@ -5130,22 +5264,21 @@ RETURNING store_items.version
 
 -- store.writing.put_items()
 WITH i_rows AS (
-  SELECT i_given.tenant AS tenant, i_given.namespace AS namespace, i_given.key AS key,
-    CAST(i_given.meta AS JSONB) AS meta, i_given.codec AS codec, i_given.checksum AS checksum,
-    i_given.search_text AS search_text, i_given.field_terms AS field_terms,
-    i_given.updated_at AS updated_at, i_given.expires_at AS expires_at, i_given.lifetime AS lifetime,
-    i_given.value AS value
-  FROM unnest($1::TEXT[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::BIGINT[], $7::TEXT[],
-      $8::TEXT[], $9::TIMESTAMP WITH TIME ZONE[], $10::TIMESTAMP WITH TIME ZONE[], $11::BIGINT[],
-      $12::BYTEA[]) AS i_given(tenant, namespace, key, meta, codec, checksum, search_text, field_terms,
-      updated_at, expires_at, lifetime, value))
+  SELECT i_given.namespace AS namespace, i_given.key AS key, CAST(i_given.meta AS JSONB) AS meta,
+    i_given.checksum AS checksum, i_given.search_text AS search_text,
+    i_given.field_terms AS field_terms, i_given.expires_at AS expires_at,
+    i_given.lifetime AS lifetime, i_given.value AS value
+  FROM unnest($4::TEXT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[], $9::TEXT[],
+      $10::TIMESTAMP WITH TIME ZONE[], $11::BIGINT[], $12::BYTEA[]) AS i_given(namespace, key, meta,
+      checksum, search_text, field_terms, expires_at, lifetime, value))
 INSERT INTO store_items (tenant, namespace, key, meta, codec, checksum, search_text, field_terms,
     updated_at, expires_at, lifetime, value, version, created_at)
-SELECT i_rows.tenant AS tenant, i_rows.namespace AS namespace, i_rows.key AS key,
-  i_rows.meta AS meta, i_rows.codec AS codec, i_rows.checksum AS checksum,
+SELECT $1::VARCHAR AS tenant, i_rows.namespace AS namespace, i_rows.key AS key,
+  i_rows.meta AS meta, $2::VARCHAR AS codec, i_rows.checksum AS checksum,
   i_rows.search_text AS search_text, i_rows.field_terms AS field_terms,
-  i_rows.updated_at AS updated_at, i_rows.expires_at AS expires_at, i_rows.lifetime AS lifetime,
-  i_rows.value AS value, 1 AS version, i_rows.updated_at AS created_at
+  $3::TIMESTAMP WITH TIME ZONE AS updated_at, i_rows.expires_at AS expires_at,
+  i_rows.lifetime AS lifetime, i_rows.value AS value, 1 AS version,
+  $3::TIMESTAMP WITH TIME ZONE AS created_at
 FROM i_rows
 ON CONFLICT (tenant, namespace, key)
 DO UPDATE SET meta = excluded.meta, version = CASE

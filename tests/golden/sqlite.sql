@@ -2119,27 +2119,27 @@ found AS (
   GROUP BY hits.term),
 worth AS (
   SELECT found.term AS term, CASE
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  ELSE ? END AS bits
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
   FROM found),
 ranked AS (
   SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
@@ -2149,7 +2149,7 @@ ranked AS (
   GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
 SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
   best.raw_size, best.stored_size, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), ?) + ? * (? - count(*)) AS anon_1
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score, deltas.search_text
 FROM (
   SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
@@ -2347,113 +2347,237 @@ FROM within
 LIMIT ?
 OFFSET ?
 
--- search.items.search_items(below=False)
+-- search.items.search_items(below=False, whole=False)
 WITH hits AS (
-  SELECT terms.value AS term, store_items.namespace AS namespace, store_items.key AS key,
-    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  SELECT terms.value AS term, store_items_search.rowid AS row_at
   FROM json_each(?) AS terms
   CROSS
-  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value
-  CROSS
-  JOIN store_items ON store_items.rowid = store_items_search.rowid),
+  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
   GROUP BY hits.term),
 worth AS (
   SELECT found.term AS term, CASE
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  ELSE ? END AS bits
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
   FROM found),
 ranked AS (
-  SELECT hits.namespace AS namespace, hits."key" AS "key", hits.updated_at AS updated_at,
-    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.namespace, hits."key", hits.updated_at, hits.expires_at)
-SELECT ranked.namespace, ranked."key", CAST(ranked.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), ?) + ? * (? - count(*)) AS anon_1
+  GROUP BY hits.row_at),
+best AS (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE store_items.expires_at IS NULL
+  OR store_items.expires_at > ?
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score
-FROM ranked
-WHERE ranked.expires_at IS NULL
-OR ranked.expires_at > ?
-ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked."key"
-LIMIT ?
-OFFSET ?
+FROM best
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.items.search_items(below=True)
+-- search.items.search_items(below=False, whole=True)
 WITH hits AS (
-  SELECT terms.value AS term, store_items.namespace AS namespace, store_items.key AS key,
-    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  SELECT terms.value AS term, store_items_search.rowid AS row_at
   FROM json_each(?) AS terms
   CROSS
-  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value
-  CROSS
-  JOIN store_items ON store_items.rowid = store_items_search.rowid),
+  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
   GROUP BY hits.term),
 worth AS (
   SELECT found.term AS term, CASE
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  WHEN (found.occurrences < ?) THEN ?
-  ELSE ? END AS bits
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
   FROM found),
 ranked AS (
-  SELECT hits.namespace AS namespace, hits."key" AS "key", hits.updated_at AS updated_at,
-    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.namespace, hits."key", hits.updated_at, hits.expires_at)
-SELECT ranked.namespace, ranked."key", CAST(ranked.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), ?) + ? * (? - count(*)) AS anon_1
+  GROUP BY hits.row_at),
+best AS (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE store_items.expires_at IS NULL
+  OR store_items.expires_at > ?
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value,
+  CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score
-FROM ranked
-WHERE (ranked.expires_at IS NULL
-  OR ranked.expires_at > ?)
-AND NOT (ranked.namespace >= ?
-  AND ranked.namespace < ?)
-ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked."key"
-LIMIT ?
-OFFSET ?
+FROM best
+JOIN store_items ON store_items.rowid = best.row_at
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- search.items.search_items(below=True, whole=False)
+WITH hits AS (
+  SELECT terms.value AS term, store_items_search.rowid AS row_at
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.row_at),
+best AS (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?)
+  AND NOT (store_items.namespace >= ?
+    AND store_items.namespace < ?)
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- search.items.search_items(below=True, whole=True)
+WITH hits AS (
+  SELECT terms.value AS term, store_items_search.rowid AS row_at
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.row_at),
+best AS (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?)
+  AND NOT (store_items.namespace >= ?
+    AND store_items.namespace < ?)
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value,
+  CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+JOIN store_items ON store_items.rowid = best.row_at
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
 -- space.measuring.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
@@ -3142,6 +3266,33 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 AND store_items.version = ?
 RETURNING version
+
+-- store.writing.put_items()
+INSERT INTO store_items (tenant, namespace, "key", meta, codec, checksum, search_text, field_terms,
+    updated_at, expires_at, lifetime, value, version, created_at)
+SELECT ? AS tenant, i_given.namespace AS namespace, i_given."key" AS "key", i_given.meta AS meta,
+  ? AS codec, i_given.checksum AS checksum, i_given.search_text AS search_text,
+  i_given.field_terms AS field_terms, ? AS updated_at, i_given.expires_at AS expires_at,
+  i_given.lifetime AS lifetime, i_given.value AS value, 1 AS version, ? AS created_at
+FROM (
+  SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key,
+    json_extract(each.value, '$[2]') AS meta, json_extract(each.value, '$[3]') AS checksum,
+    json_extract(each.value, '$[4]') AS search_text, json_extract(each.value, '$[5]') AS field_terms,
+    json_extract(each.value, '$[6]') AS expires_at, json_extract(each.value, '$[7]') AS lifetime,
+    substr(?, json_extract(each.value, '$[8][0]'), json_extract(each.value, '$[8][1]')) AS value
+  FROM json_each(?) AS each) AS i_given
+WHERE 1
+ON CONFLICT (tenant, namespace, "key")
+DO UPDATE SET meta = excluded.meta, version = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.version + ?
+ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
+  search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.created_at
+ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+  lifetime = excluded.lifetime, value = excluded.value
+RETURNING namespace, "key", version
 
 -- store.writing.put_vector(native=True)
 INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change, vector)

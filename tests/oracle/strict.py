@@ -41,6 +41,7 @@ PROGRAMS = (
     "upserts",
     "single_statement_save",
     "groups_saves",
+    "takes_arrays",
     "compares_tuples",
     "list_bytes",
     "upsert",
@@ -75,7 +76,8 @@ UNLIKE = {
     "purge_text_index": "the text index that is there is SQLite's",
     "classify": "the errors are the driver's: see test_errors",
     "grants": "printed, not run",
-    "arrays": "part of the grouped saves that there are not",
+    "arrays": "part of the statements of many rows that there are not",
+    "array_binds": "part of the statements of many rows that there are not",
     **dict.fromkeys(("listed", "once"), "JSON_TABLE and hints: the server's"),
     **dict.fromkeys(
         ("byte_length", "sizes", "counts_pages", "maintenance", "vacuum", "shrink_commands"),

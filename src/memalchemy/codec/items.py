@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from hashlib import blake2b
 from math import isfinite
 from typing import Any
@@ -26,6 +27,10 @@ MAX_FIELDS = 64
 
 OTHERS = "fothers"
 """The word of an item that has fields without words: one of them may be what is asked for."""
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+_SHORT = 100
+"""Characters of a field and its value of which the word is remembered."""
 
 _WORTH_PACKING = 512
 _LEVEL = 3
@@ -131,7 +136,7 @@ def _collect(
         return True
     for key, value in tree.items():
         here = pointer(path, key)
-        if isinstance(value, Mapping):
+        if type(value) not in _SCALARS and isinstance(value, Mapping):
             if not _collect(value, here, found, only, most):
                 return False
         elif (only is None or here in only) and (term := field_term(here, value)) is not None:
@@ -170,11 +175,19 @@ def field_term(path: str, value: Any) -> str | None:
     spelt = _spelt(value)
     if spelt is None:
         return None
-    whole = f"{path}\x1f{spelt}".encode("utf-8", "surrogatepass")
-    return "f" + blake2b(whole, digest_size=10).hexdigest()
+    whole = f"{path}\x1f{spelt}"
+    return _word(whole) if len(whole) <= _SHORT else _word.__wrapped__(whole)
+
+
+@lru_cache(maxsize=4096)
+def _word(whole: str) -> str:
+    # Many items say the same of a field; each hash is of a few bytes, and takes a microsecond.
+    return "f" + blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
 
 
 def _spelt(value: Any) -> str | None:
+    if type(value) is str:
+        return "t" + value
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -48,6 +48,8 @@ _OPTIONS = (
 )
 _BINARY = [bytes([mark]) for mark in (*range(0xC4, 0xCA), *range(0xD4, 0xD9))]
 """How bytes and extensions begin. So do letters from U+0100 to U+027F and U+0500 to U+063F."""
+_BINARY_MARKS = b"".join(_BINARY)
+_BRIEF = 2000
 _AS_BINARY = frozenset({bytes, bytearray, memoryview, ormsgpack.Ext})
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _I64_MIN, _U64_MAX = -(2**63), 2**64 - 1
@@ -67,7 +69,10 @@ Fallback = Callable[[Any], Any]
 
 def pointer(path: str, step: str | int) -> str:
     """Extend a JSON pointer (RFC 6901) by one step."""
-    return f"{path}/{str(step).replace('~', '~0').replace('/', '~1')}"
+    name = str(step)
+    if "~" in name or "/" in name:
+        name = name.replace("~", "~0").replace("/", "~1")
+    return f"{path}/{name}"
 
 
 def pointer_of(field: str) -> str:
@@ -180,6 +185,8 @@ def may_be_binary(encoded: bytes) -> bool:
     """Whether *encoded* has a byte that something binary would begin with. Lengths have them too,
     and letters beyond ASCII.
     """
+    if len(encoded) < _BRIEF:  # one pass over few bytes takes less than starting eleven
+        return len(encoded.translate(None, _BINARY_MARKS)) < len(encoded)
     return any(mark in encoded for mark in _BINARY)
 
 

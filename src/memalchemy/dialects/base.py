@@ -66,6 +66,8 @@ class Dialect:
     """A save is one statement of data-modifying CTEs."""
     groups_saves: ClassVar[bool] = False
     """Many saves can be one statement, their rows sent as arrays."""
+    takes_arrays: ClassVar[bool] = False
+    """Many rows can be sent at once, as `arrays`."""
     single_writer: ClassVar[bool] = False
     """One writer at a time for the whole database; memalchemy brings its own, with group commit."""
     transactional_ddl: ClassVar[bool] = True
@@ -117,8 +119,14 @@ class Dialect:
         raise NotImplementedError
 
     def arrays(self, prefix: str, columns: Mapping[str, Any]) -> FromClause:
-        """Rows of *columns*, of the columns' types, each bound as a list: ``{prefix}_{name}``."""
+        """Rows of *columns*, of the columns' types, bound as `array_binds` says."""
         raise NotImplementedError
+
+    def array_binds(
+        self, prefix: str, columns: Mapping[str, Any], lists: Mapping[str, Sequence[Any]]
+    ) -> dict[str, Any]:
+        """What `arrays` binds for a list of values of each of *columns*, all of one length."""
+        return {f"{prefix}_{name}": lists[name] for name in columns}
 
     def excluded(self, table: Table, column: str) -> ColumnElement[Any]:
         """The value that an upsert tried to insert; a construct for *set_*."""
@@ -165,6 +173,7 @@ class Dialect:
     def item_hits(self, below: bool) -> FromClause:
         """``term``, and ``namespace, key, updated_at, expires_at`` of items that hold it.
 
+        It may be ``term`` and ``row_at``, their `row_position`: an index has it without the item.
         The terms are those of ``:terms``, the items those within ``:scope``.
         """
         raise NotImplementedError

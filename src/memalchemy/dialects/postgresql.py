@@ -99,6 +99,7 @@ class PostgreSQL(Vectors, Upkeep):
     vectors_may_be_bytes: ClassVar[bool] = True
     single_statement_save: ClassVar[bool] = True
     groups_saves: ClassVar[bool] = True
+    takes_arrays: ClassVar[bool] = True
     vector_type_commands: ClassVar[tuple[str, ...]] = ("CREATE EXTENSION IF NOT EXISTS vector",)
     server_version: ClassVar[str] = "SHOW server_version"
     byte_literal: ClassVar[str] = "'\\x2d'"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import orjson
@@ -19,6 +20,7 @@ from sqlalchemy import (
     FromClause,
     Insert,
     Integer,
+    LargeBinary,
     Select,
     Table,
     and_,
@@ -32,11 +34,10 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.dialects.sqlite import insert  # noqa: TID251
+from sqlalchemy.dialects.sqlite import insert, pysqlite  # noqa: TID251
 from sqlalchemy.exc import DBAPIError
 
 from memalchemy.codec.items import OTHERS, FieldWords
-from memalchemy.column_types import UtcDateTime
 from memalchemy.dialects.base import Failure, original
 from memalchemy.dialects.sqlite_upkeep import Upkeep
 from memalchemy.keys import encode_id
@@ -45,13 +46,16 @@ from memalchemy.schema import NAME, NAMESPACE, TENANT
 BUSY_TIMEOUT_SECONDS = 30
 ITEM_PATH: ColumnClause[str] = column("namespace", NAMESPACE)
 ITEM_NAME: ColumnClause[str] = column("key", NAME)
-ITEM_TIMES = [column("updated_at", UtcDateTime()), column("expires_at", UtcDateTime())]
+
+
+_DIALECT = pysqlite.dialect()
 
 
 class SQLite(Upkeep):
     name: ClassVar[str] = "sqlite"
     single_writer: ClassVar[bool] = True
     counts_vector_changes: ClassVar[bool] = True
+    takes_arrays: ClassVar[bool] = True
     server_version: ClassVar[str] = "SELECT sqlite_version()"
     compares_vectors: ClassVar[bool] = False
     byte_literal: ClassVar[str] = "X'2D'"
@@ -70,8 +74,43 @@ class SQLite(Upkeep):
         if source is None:
             statement = statement.values(values)
         else:
-            statement = statement.from_select(list(values), source)
+            # Without a condition ON CONFLICT would be read as one of a join.
+            statement = statement.from_select(list(values), source.where(literal_column("1")))
         return statement.on_conflict_do_update(index_elements=key, set_=set_, where=where)
+
+    def arrays(self, prefix: str, columns: Mapping[str, Any]) -> FromClause:
+        # JSON has no bytes: they are sent in one piece, and each row says where its own are.
+        read = []
+        for at, (name, type_) in enumerate(columns.items()):
+            value = f"json_extract(each.value, '$[{at}]')"
+            if _is_bytes(type_):
+                place = ", ".join(f"json_extract(each.value, '$[{at}][{n}]')" for n in (0, 1))
+                value = f"substr(:{prefix}_bytes, {place})"
+            read.append(f"{value} AS {name}")
+        rows = text(f"SELECT {', '.join(read)} FROM json_each(:{prefix}_rows) AS each")  # noqa: S608
+        named = (column(name, type_) for name, type_ in columns.items())
+        return rows.columns(*named).subquery(f"{prefix}_given")
+
+    def array_binds(
+        self, prefix: str, columns: Mapping[str, Any], lists: Mapping[str, Sequence[Any]]
+    ) -> dict[str, Any]:
+        given: list[Iterable[Any]] = []
+        pieces: list[bytes] = []
+        end = 0
+        for name, type_ in columns.items():
+            values = lists[name]
+            if _is_bytes(type_):
+                ends = list(accumulate(map(len, values), initial=end))
+                given.append(
+                    (start + 1, len(one)) for start, one in zip(ends, values, strict=False)
+                )
+                pieces += values
+                end = ends[-1]
+            else:
+                bind = type_.dialect_impl(_DIALECT).bind_processor(_DIALECT)
+                given.append(values if bind is None else map(bind, values))
+        rows = orjson.dumps(list(zip(*given, strict=True))).decode()
+        return {f"{prefix}_rows": rows, f"{prefix}_bytes": b"".join(pieces)}
 
     def excluded(self, table: Table, column: str) -> ColumnElement[Any]:
         return insert(table).excluded[column]
@@ -172,14 +211,11 @@ class SQLite(Upkeep):
     def item_hits(self, below: bool) -> FromClause:
         return (
             text(
-                "SELECT terms.value AS term, store_items.namespace AS namespace, "
-                "store_items.key AS key, store_items.updated_at AS updated_at, "
-                "store_items.expires_at AS expires_at "
+                "SELECT terms.value AS term, store_items_search.rowid AS row_at "
                 "FROM json_each(:terms) AS terms CROSS JOIN store_items_search "
-                "ON store_items_search MATCH :scope || ' AND search_text : ' || terms.value "
-                "CROSS JOIN store_items ON store_items.rowid = store_items_search.rowid"
+                "ON store_items_search MATCH :scope || ' AND search_text : ' || terms.value"
             )
-            .columns(column("term"), ITEM_PATH, ITEM_NAME, *ITEM_TIMES)
+            .columns(column("term"), column("row_at"))
             .cte("hits")
         )
 
@@ -257,6 +293,10 @@ class SQLite(Upkeep):
 
     def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
         return []
+
+
+def _is_bytes(type_: Any) -> bool:
+    return isinstance(getattr(type_, "impl", type_), LargeBinary)
 
 
 def _not(word: str, other: str) -> str:

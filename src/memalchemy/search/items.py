@@ -2,33 +2,73 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Executable, Float, Integer, bindparam, cast, select
+from typing import Any
+
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Executable,
+    Float,
+    Integer,
+    Select,
+    and_,
+    bindparam,
+    cast,
+    select,
+)
 
 from memalchemy.dialects import Dialect
 from memalchemy.search.ranking import ranked
-from memalchemy.search.scope import live_item, not_of_the_house
+from memalchemy.search.scope import ITEMS, live_item, not_of_the_house, stored
 from memalchemy.statements import statement
 
+_PLACE = ("namespace", "key")
 
-@statement(below=(False, True))
-def search_items(d: Dialect, below: bool) -> Executable:
-    """``namespace, key, score`` of items that hold a term, best first, then the newest.
 
-    Binds ``terms``, ``p_terms`` (their number), `scope_binds`, `Dialect.item_scope`, ``p_limit``,
-    ``p_offset``.
+@statement(below=(False, True), whole=(False, True))
+def search_items(d: Dialect, below: bool, whole: bool) -> Executable:
+    """Items that hold a term, with their ``score``, best first, then the newest.
+
+    The *whole* of them, as `stored` has it; or ``namespace, key``. Binds ``terms``, ``p_terms``
+    (their number), `scope_binds`, `Dialect.item_scope`, ``p_limit``, ``p_offset``.
     """
-    found, asked = ranked(d.item_hits(below), ("namespace", "key", "updated_at", "expires_at"))
+    hits = d.item_hits(below)
+    found, asked = ranked(hits, [column.name for column in hits.c if column.name != "term"])
+    best = d.once(_best(d, found, below), "best")
+    score = (cast(best.c.bits, Float) / asked).label("score")
+    query: Select[Any] = select(*(best.c[name] for name in _PLACE), score)
+    if whole:
+        query = select(*stored(), score).select_from(best).join(ITEMS, _is(d, best))
+    return query.order_by(*_order(best, best))
+
+
+def _best(d: Dialect, found: CTE, below: bool) -> Select[Any]:
+    """A page of what was found, with what it takes to order and to look it up."""
+    has_place = "namespace" in found.c
+    of: Any = found if has_place else ITEMS
+    columns = [of.c[name] for name in (*_PLACE, "updated_at")]
+    query: Select[Any] = select(*columns, found.c.bits)
+    if not has_place:
+        query = query.add_columns(found.c.row_at).select_from(found).join(ITEMS, _is(d, found))
     return (
-        select(
-            found.c.namespace,
-            found.c.key,
-            (cast(found.c.bits, Float) / asked).label("score"),
-        )
-        .where(live_item(found), *([not_of_the_house(found)] if below else []))
-        .order_by(found.c.bits.desc(), found.c.updated_at.desc(), found.c.namespace, found.c.key)
+        query.where(live_item(of), *([not_of_the_house(of)] if below else []))
+        .order_by(*_order(found, of))
         .limit(bindparam("p_limit"))
         .offset(bindparam("p_offset", type_=Integer))
     )
+
+
+def _is(d: Dialect, one: CTE) -> ColumnElement[bool]:
+    """The item of a row of *one*."""
+    position = d.row_position(ITEMS)
+    if position is not None and "row_at" in one.c:
+        return position == one.c.row_at
+    tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    return and_(tenant, *(ITEMS.c[name] == one.c[name] for name in _PLACE))
+
+
+def _order(found: Any, of: Any) -> list[ColumnElement[Any]]:
+    return [found.c.bits.desc(), of.c.updated_at.desc(), of.c.namespace, of.c.key]
 
 
 @statement(below=(False, True))

@@ -40,8 +40,8 @@ from memalchemy.statements import Program
 
 MAX_BYTES = 256 * 1024 * 1024
 BYTES_PER_NAME = 200
-PAGE = 2000
-"""Rows that are read at once: a few megabytes."""
+PAGE = 500
+"""Rows that are read at once: of most models what stays in a processor's cache."""
 ROUNDS = 4
 """How often to look again for what was written while it was read."""
 FEW = 64
@@ -93,17 +93,19 @@ class View:
         return self.rows - len(self.gone)
 
 
-def vectors_of(stored: Sequence[bytes], dimensions: int, *, unit: bool) -> Floats:
-    """The vectors of a page as a matrix."""
+def vectors_of(
+    stored: Sequence[bytes], dimensions: int, *, unit: bool, out: Floats | None = None
+) -> Floats:
+    """The vectors of a page as a matrix: *out*, if it is given."""
     raw = b"".join(stored)
     if len(raw) != len(stored) * dimensions * 4:
         raise Corrupt(f"a stored vector does not have the {dimensions} dimensions its row says")
     found = np.frombuffer(raw, dtype="<f4").reshape(len(stored), dimensions)
-    if not unit:
-        return found.astype(np.float32, copy=False)
-    norms = np.sqrt(np.vecdot(found, found))
-    norms[norms == 0] = 1
-    made: Floats = np.divide(found, norms[:, None], dtype=np.float32)
+    norms = np.ones(len(stored), dtype=np.float32)
+    if unit:
+        norms = np.sqrt(np.vecdot(found, found))
+        norms[norms == 0] = 1
+    made: Floats = np.divide(found, norms[:, None], out=out, dtype=np.float32)
     return made
 
 
@@ -278,15 +280,16 @@ class Matrix:
         end = self._rows + len(rows)
         if end > len(self._matrix):
             self._grow(end + end // 8)
-        paths, keys, fields, parts, stored, positions = zip(
-            *([row[:6] for row in rows] if len(rows[0]) > 6 else rows), strict=True
-        )
+        columns = zip(*rows, strict=True)
+        paths, keys, fields, parts, stored, positions = itertools.islice(columns, 6)
         here = slice(self._rows, end)
-        self._matrix[here] = vectors_of(stored, self.scope.dimensions, unit=self.scope.unit)
+        scope = self.scope
+        vectors_of(stored, scope.dimensions, unit=scope.unit, out=self._matrix[here])
         self._positions[here] = positions
         self._hashes[here] = list(map(hash, keys))
         spaces = {path: self._space(path) for path in set(paths)}
-        self._spaces[here] = list(map(spaces.__getitem__, paths))
+        several = len(spaces) > 1
+        self._spaces[here] = list(map(spaces.__getitem__, paths)) if several else spaces[paths[0]]
         self._keys += keys
         self._fields += map(sys.intern, fields)
         self._parts += parts

@@ -10,7 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import CTE, ColumnElement, Float, FromClause, bindparam, case, cast, func, select
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Float,
+    FromClause,
+    Integer,
+    bindparam,
+    case,
+    cast,
+    func,
+    literal_column,
+    select,
+)
 
 RARE = 20
 """The bits of a term that occurs once, and of one that does not occur."""
@@ -26,13 +38,14 @@ def ranked(hits: FromClause, key: Sequence[str]) -> tuple[CTE, ColumnElement[flo
     )
     # The n-th line says: in fewer than 2 to the n rows.
     bits = case(
-        *((found.c.occurrences < 2 ** (n + 1), RARE - n) for n in range(RARE)),
-        else_=1,
+        *((found.c.occurrences < _whole(2 ** (n + 1)), _whole(RARE - n)) for n in range(RARE)),
+        else_=_whole(1),
     )
     worth = select(found.c.term, bits.label("bits")).cte("worth")
     asked = (
         select(
-            func.coalesce(func.sum(worth.c.bits), 0) + RARE * (bindparam("p_terms") - func.count())
+            func.coalesce(func.sum(worth.c.bits), _whole(0))
+            + _whole(RARE) * (bindparam("p_terms") - func.count())
         )
         .select_from(worth)
         .scalar_subquery()
@@ -45,3 +58,8 @@ def ranked(hits: FromClause, key: Sequence[str]) -> tuple[CTE, ColumnElement[flo
         .cte("ranked")
     )
     return rows, cast(asked, Float)
+
+
+def _whole(number: int) -> ColumnElement[int]:
+    # Part of the text: as values to bind they are two score, at each execution.
+    return literal_column(str(number), Integer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -16,6 +16,20 @@ ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
 EMBEDDINGS: Table = EmbeddingRow.__table__  # type: ignore[assignment]
 
 ITEM_KEY = ("tenant", "namespace", "key")
+
+STORED = (
+    "namespace",
+    "key",
+    "meta",
+    "version",
+    "codec",
+    "checksum",
+    "created_at",
+    "updated_at",
+    "expires_at",
+    "lifetime",
+    "value",
+)
 
 HOUSE = "/~"
 """How memalchemy's own namespaces begin. In a user's ``~`` is escaped, as ~0, ~1 or ~2."""
@@ -56,6 +70,11 @@ def scope_binds(tenant: str, path: str, below: bool) -> dict[str, Any]:
     return binds
 
 
+def stored() -> list[ColumnElement[Any]]:
+    """The columns that an item is made of."""
+    return [ITEMS.c[name] for name in STORED]
+
+
 def of_item(table: Any) -> ColumnElement[bool]:
     """The row, or rows, of one item; binds ``k_tenant``, ``k_namespace``, ``k_key``."""
     return and_(
@@ -87,18 +106,23 @@ def key_lists(d: Dialect, places: Iterable[Place], most: int = LISTED) -> Iterat
 
 def stored_lists(d: Dialect, places: Iterable[Place], most: int = LISTED) -> Iterator[str]:
     """`key_lists` of keys as they are stored."""
-    some: list[bytes] = []
-    length = 0
-    for place in places:
-        spelt = orjson.dumps(place)
-        too_long = d.list_bytes is not None and length + len(spelt) + 1 > d.list_bytes
-        if some and (len(some) == most or too_long):
-            yield _array(some)
-            some, length = [], 0
-        some.append(spelt)
-        length += len(spelt) + 1
-    if some:
-        yield _array(some)
+    named = list(places)
+    start = 0
+    while start < len(named):
+        end = start + most
+        if d.list_bytes is not None:
+            end = _fitting(named[:end], start, d.list_bytes)
+        yield orjson.dumps(named[start:end]).decode()
+        start = end
+
+
+def _fitting(named: Sequence[Place], start: int, room: int) -> int:
+    """Where a list that begins at *start* has to end."""
+    for at, place in enumerate(named[start:], start):
+        room -= len(orjson.dumps(place)) + 1
+        if room < 0 and at > start:
+            return at
+    return len(named)
 
 
 def is_listed(d: Dialect, table: Any) -> ColumnElement[bool]:
@@ -110,10 +134,6 @@ def is_listed(d: Dialect, table: Any) -> ColumnElement[bool]:
     named = d.listed("p_keys", ("namespace", "key"))
     names: Select[Any] = select(named.c.namespace, named.c.key)
     return tuple_(table.c.namespace, table.c.key).in_(names)
-
-
-def _array(spelt: list[bytes]) -> str:
-    return (b"[" + b",".join(spelt) + b"]").decode()
 
 
 def _path(name: str) -> Any:

@@ -29,28 +29,11 @@ from memalchemy.search.scope import (
     is_listed,
     live_item,
     of_item,
+    stored,
 )
 from memalchemy.statements import statement
 
-STORED = (
-    "namespace",
-    "key",
-    "meta",
-    "version",
-    "codec",
-    "checksum",
-    "created_at",
-    "updated_at",
-    "expires_at",
-    "lifetime",
-    "value",
-)
 ORDERS = ("newest", "key")
-
-
-def stored() -> list[ColumnElement[Any]]:
-    """The columns that `item` reads."""
-    return [ITEMS.c[name] for name in STORED]
 
 
 def item(row: Any) -> StoreItem:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,7 +22,7 @@ from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import encode_namespace
 from memalchemy.search.items import search_items
-from memalchemy.search.scope import Place, scope_binds
+from memalchemy.search.scope import LISTED, Place, scope_binds
 from memalchemy.search.vectors import Wanted, check_vector, nearest
 from memalchemy.store import queries
 from memalchemy.store.embedding import embed, no_embedder
@@ -244,29 +244,28 @@ class Searching(Listing):
         binds = {
             "terms": d.text_terms(terms),
             "p_terms": len(terms),
-            "p_limit": limit if question.filter is None else max(limit, PAGE),
+            "p_limit": min(limit if question.filter is None else max(limit, PAGE), LISTED),
             "p_offset": 0,
         }
         binds |= scope_binds(self.db.tenant, question.path, question.below)
         fields = words_of(question.filter)
         binds |= d.item_scope(self.db.tenant, question.path, question.below, fields)
-        statement = search_items(d, below=question.below)
-        while True:
-            rows = await self._rows(
-                statement, binds, question.connection, question.event, stale=True
-            )
-            scores = {(row.namespace, row.key): float(row.score) for row in rows}
-            for place, item in (
-                await self._items(
-                    list(scores), question.filter, question.connection, question.event
-                )
-            ).items():
-                yield Ranked(item, scores[place])
-            if len(rows) < binds["p_limit"]:
-                return
+        asked: dict[str, Any] = {"connection": question.connection, "event": question.event}
+        statement = search_items(d, below=question.below, whole=True)
+        rows = await self._rows(statement, binds, **asked, stale=True)
+        for row in rows:
+            item = queries.item(row)
+            if question.filter is None or question.filter.matches(item.value, item.metadata):
+                yield Ranked(item, float(row.score))
+        statement = search_items(d, below=question.below, whole=False)
+        while len(rows) == binds["p_limit"]:
             binds["p_offset"] += len(rows)
             # Each page ranks anew: where a filter drops most, few large ones cost less.
-            binds["p_limit"] = min(4 * binds["p_limit"], LARGEST_PAGE)
+            binds["p_limit"] = min(max(4 * binds["p_limit"], limit), LARGEST_PAGE)
+            rows = await self._rows(statement, binds, **asked, stale=True)
+            scores = {(row.namespace, row.key): float(row.score) for row in rows}
+            for place, item in (await self._items(list(scores), question.filter, **asked)).items():
+                yield Ranked(item, scores[place])
 
     async def _by_meaning(
         self, question: Question, limit: int, plans: list[SearchPlan]
@@ -351,8 +350,17 @@ def _fused(rankings: list[list[Ranked]]) -> list[Ranked]:
 
 
 def _hit(item: StoreItem, score: float | None) -> SearchHit:
-    values = {field.name: getattr(item, field.name) for field in fields(StoreItem)}
-    return SearchHit(**values, score=score)
+    return SearchHit(
+        item.namespace,
+        item.key,
+        item.value,
+        item.metadata,
+        item.created_at,
+        item.updated_at,
+        item.version,
+        item.expires_at,
+        score,
+    )
 
 
 def _hits(hits: list[SearchHit], plans: list[SearchPlan], explain: bool) -> SearchHits:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ from sqlalchemy import (
     ColumnElement,
     Delete,
     Executable,
+    Integer,
     Select,
     Text,
     and_,
@@ -48,6 +49,8 @@ _CHANGING = (
     "meta", "codec", "checksum", "search_text", "field_terms", "updated_at", "expires_at",
     "lifetime", "value",
 )  # fmt: skip
+_OF_ALL = ("tenant", "codec", "updated_at")
+"""What the items of a batch have in common."""
 _OF_A_VECTOR = ("dimensions", "change", "vector")
 EXPECTED = ("any", "none", "version")
 """What must be there before a put: anything, nothing alive, or an item at ``p_expected``."""
@@ -89,7 +92,7 @@ def _changed(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
 def _new(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
     """What a put makes where no item is."""
     return {name: given(name) for name in (*ITEM_KEY, *_CHANGING)} | {
-        "version": literal_column("1"),
+        "version": literal_column("1", Integer),
         "created_at": given("updated_at"),
     }
 
@@ -193,14 +196,20 @@ def put_vector(d: Dialect, native: bool) -> Executable | None:
     return d.upsert(EMBEDDINGS, values, (*ITEM_KEY, "field", "model", "part"), changed)
 
 
+def _of_each() -> dict[str, Any]:
+    names = (*ITEM_KEY, *_CHANGING)
+    return {name: ITEMS.c[name].type for name in names if name not in _OF_ALL}
+
+
 @statement()
 def put_items(d: Dialect) -> Executable | None:
-    """Write items that are sent as arrays, whatever was there; their versions by their keys."""
-    if not d.groups_saves:
+    """Write items of one tenant and moment, whatever was there; their versions by their keys."""
+    if not d.takes_arrays:
         return None
-    rows = d.arrays("i", {name: ITEMS.c[name].type for name in (*ITEM_KEY, *_CHANGING)})
-    new, changed = _new(rows.c.__getitem__), _changed(partial(d.excluded, ITEMS))
-    source = select(*(column.label(name) for name, column in new.items()))
+    rows = d.arrays("i", _of_each())
+    new = _new(lambda name: _bind(name) if name in _OF_ALL else rows.c[name])
+    changed = _changed(partial(d.excluded, ITEMS))
+    source = select(*(column.label(name) for name, column in new.items())).select_from(rows)
     put = d.upsert(ITEMS, new, ITEM_KEY, changed, source=source)
     return put.returning(ITEMS.c.namespace, ITEMS.c.key, ITEMS.c.version)
 
@@ -304,17 +313,18 @@ Written = tuple[Row, Sequence[VectorRow]]
 """An item, and its vectors."""
 
 AT_ONCE = 1000
+BYTES_AT_ONCE = 16 * 1024 * 1024
+"""Of values and words that one statement writes, unless a single item has more."""
 
 
 def put_all(d: Dialect, items: Sequence[Written], native: bool) -> Program[dict[Place, int]]:
-    """Write items, no two of one key; their versions by namespace and key."""
+    """Write items of one tenant and moment, no two of one key; their versions by their places."""
     # In one order in every process: two batches that want the same rows do not block each other.
     ordered = sorted(items, key=lambda one: place_of(one[0]))
     versions: dict[Place, int] = {}
     changes: dict[str, int] = {}
-    for start in range(0, len(ordered), AT_ONCE):
-        some = ordered[start : start + AT_ONCE]
-        if d.groups_saves:
+    for some in _portions(ordered):
+        if d.takes_arrays:
             versions |= yield from _put_arrays(d, [row for row, _ in some])
         else:
             for row, _ in some:
@@ -325,11 +335,23 @@ def put_all(d: Dialect, items: Sequence[Written], native: bool) -> Program[dict[
     return versions
 
 
+def _portions(items: Sequence[Written]) -> Iterator[Sequence[Written]]:
+    start = size = 0
+    for end, (row, _) in enumerate(items):
+        more = len(row["p_value"]) + len(row["p_search_text"] or "")
+        if end > start and (end - start == AT_ONCE or size + more > BYTES_AT_ONCE):
+            yield items[start:end]
+            start, size = end, 0
+        size += more
+    yield items[start:]
+
+
 def _put_arrays(d: Dialect, items: Sequence[Row]) -> Program[dict[Place, int]]:
-    binds: dict[str, Any] = {"p_now": items[0]["p_now"]}
-    for prefix, names in (("k", ITEM_KEY), ("p", _CHANGING)):
-        binds |= {f"i_{name}": [row[f"{prefix}_{name}"] for row in items] for name in names}
-    rows = yield put_items(d), binds
+    types = _of_each()
+    spelt = {name: f"{'k' if name in ITEM_KEY else 'p'}_{name}" for name in types}
+    lists = {name: [row[key] for row in items] for name, key in spelt.items()}
+    shared = {name: items[0][name] for name in ("k_tenant", "p_codec", "p_updated_at", "p_now")}
+    rows = yield put_items(d), shared | d.array_binds("i", types, lists)
     return {(row.namespace, row.key): int(row.version) for row in rows}
 
 

@@ -2039,7 +2039,16 @@ WITH near AS (
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > :p_now)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= :p_values
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
@@ -2063,7 +2072,16 @@ WITH near AS (
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > :p_now)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= :p_values
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
@@ -2084,7 +2102,16 @@ WITH near AS (
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > :p_now)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= :p_values
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
@@ -2108,7 +2135,16 @@ WITH near AS (
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > :p_now)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= :p_values
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
@@ -2129,7 +2165,16 @@ WITH near AS (
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > :p_now)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= :p_values
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
@@ -2153,7 +2198,16 @@ WITH near AS (
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > :p_now)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= :p_values
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace

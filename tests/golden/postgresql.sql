@@ -3828,20 +3828,29 @@ SELECT set_config('hnsw.iterative_scan', $1::VARCHAR, true), set_config('hnsw.ef
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace = $4::VARCHAR
-  AND embeddings.model = $5::VARCHAR
-  AND embeddings.dimensions = $6::INTEGER
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $7::INTEGER)
+  LIMIT $8::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= $2::INTEGER
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -3849,24 +3858,33 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
   FROM embeddings
   JOIN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+    FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
   AND embeddings.key = listed.key
-  WHERE embeddings.tenant = $4::VARCHAR
-  AND embeddings.namespace = $5::VARCHAR
-  AND embeddings.model = $6::VARCHAR
-  AND embeddings.dimensions = $7::INTEGER
+  WHERE embeddings.tenant = $5::VARCHAR
+  AND embeddings.namespace = $6::VARCHAR
+  AND embeddings.model = $7::VARCHAR
+  AND embeddings.dimensions = $8::INTEGER
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $8::INTEGER)
+  LIMIT $9::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= $2::INTEGER
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $4::VARCHAR
+JOIN store_items ON store_items.tenant = $5::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -3874,23 +3892,32 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace >= $4::VARCHAR
-  AND embeddings.namespace < $5::VARCHAR
-  AND NOT (embeddings.namespace >= $6::VARCHAR
-    AND embeddings.namespace < $7::VARCHAR)
-  AND embeddings.model = $8::VARCHAR
-  AND embeddings.dimensions = $9::INTEGER
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $10::INTEGER)
+  LIMIT $11::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= $2::INTEGER
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -3898,27 +3925,36 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
   FROM embeddings
   JOIN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+    FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
   AND embeddings.key = listed.key
-  WHERE embeddings.tenant = $4::VARCHAR
-  AND embeddings.namespace >= $5::VARCHAR
-  AND embeddings.namespace < $6::VARCHAR
-  AND NOT (embeddings.namespace >= $7::VARCHAR
-    AND embeddings.namespace < $8::VARCHAR)
-  AND embeddings.model = $9::VARCHAR
-  AND embeddings.dimensions = $10::INTEGER
+  WHERE embeddings.tenant = $5::VARCHAR
+  AND embeddings.namespace >= $6::VARCHAR
+  AND embeddings.namespace < $7::VARCHAR
+  AND NOT (embeddings.namespace >= $8::VARCHAR
+    AND embeddings.namespace < $9::VARCHAR)
+  AND embeddings.model = $10::VARCHAR
+  AND embeddings.dimensions = $11::INTEGER
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $11::INTEGER)
+  LIMIT $12::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= $2::INTEGER
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $4::VARCHAR
+JOIN store_items ON store_items.tenant = $5::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -3926,20 +3962,29 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace = $4::VARCHAR
-  AND embeddings.model = $5::VARCHAR
-  AND embeddings.dimensions = $6::INTEGER
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $7::INTEGER)
+  LIMIT $8::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= $2::INTEGER
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -3947,24 +3992,33 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
   FROM embeddings
   JOIN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+    FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
   AND embeddings.key = listed.key
-  WHERE embeddings.tenant = $4::VARCHAR
-  AND embeddings.namespace = $5::VARCHAR
-  AND embeddings.model = $6::VARCHAR
-  AND embeddings.dimensions = $7::INTEGER
+  WHERE embeddings.tenant = $5::VARCHAR
+  AND embeddings.namespace = $6::VARCHAR
+  AND embeddings.model = $7::VARCHAR
+  AND embeddings.dimensions = $8::INTEGER
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $8::INTEGER)
+  LIMIT $9::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= $2::INTEGER
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $4::VARCHAR
+JOIN store_items ON store_items.tenant = $5::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -3972,36 +4026,8 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace >= $4::VARCHAR
-  AND embeddings.namespace < $5::VARCHAR
-  AND NOT (embeddings.namespace >= $6::VARCHAR
-    AND embeddings.namespace < $7::VARCHAR)
-  AND embeddings.model = $8::VARCHAR
-  AND embeddings.dimensions = $9::INTEGER
-  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $10::INTEGER)
-SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
-FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
-AND store_items.namespace = near.namespace
-AND store_items.key = near.key
-
--- search.embeddings.rank_all(metric=dot, below=True, among=True)
-WITH near AS MATERIALIZED (
-  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
-    embeddings.part AS part, embeddings.vector <#> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
-  FROM embeddings
-  JOIN (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
-  AND embeddings.key = listed.key
   WHERE embeddings.tenant = $4::VARCHAR
   AND embeddings.namespace >= $5::VARCHAR
   AND embeddings.namespace < $6::VARCHAR
@@ -4014,9 +4040,55 @@ WITH near AS MATERIALIZED (
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= $2::INTEGER
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=dot, below=True, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $5::VARCHAR
+  AND embeddings.namespace >= $6::VARCHAR
+  AND embeddings.namespace < $7::VARCHAR
+  AND NOT (embeddings.namespace >= $8::VARCHAR
+    AND embeddings.namespace < $9::VARCHAR)
+  AND embeddings.model = $10::VARCHAR
+  AND embeddings.dimensions = $11::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $12::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= $2::INTEGER
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $5::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4024,33 +4096,8 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace = $4::VARCHAR
-  AND embeddings.model = $5::VARCHAR
-  AND embeddings.dimensions = $6::INTEGER
-  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $7::INTEGER)
-SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
-FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
-AND store_items.namespace = near.namespace
-AND store_items.key = near.key
-
--- search.embeddings.rank_all(metric=l2, below=False, among=True)
-WITH near AS MATERIALIZED (
-  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
-    embeddings.part AS part, embeddings.vector <-> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
-  FROM embeddings
-  JOIN (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
-  AND embeddings.key = listed.key
   WHERE embeddings.tenant = $4::VARCHAR
   AND embeddings.namespace = $5::VARCHAR
   AND embeddings.model = $6::VARCHAR
@@ -4060,9 +4107,52 @@ WITH near AS MATERIALIZED (
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= $2::INTEGER
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=l2, below=False, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $5::VARCHAR
+  AND embeddings.namespace = $6::VARCHAR
+  AND embeddings.model = $7::VARCHAR
+  AND embeddings.dimensions = $8::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $9::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= $2::INTEGER
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $5::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4070,36 +4160,8 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace >= $4::VARCHAR
-  AND embeddings.namespace < $5::VARCHAR
-  AND NOT (embeddings.namespace >= $6::VARCHAR
-    AND embeddings.namespace < $7::VARCHAR)
-  AND embeddings.model = $8::VARCHAR
-  AND embeddings.dimensions = $9::INTEGER
-  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $10::INTEGER)
-SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
-FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
-AND store_items.namespace = near.namespace
-AND store_items.key = near.key
-
--- search.embeddings.rank_all(metric=l2, below=True, among=True)
-WITH near AS MATERIALIZED (
-  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
-    embeddings.part AS part, embeddings.vector <-> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
-  FROM embeddings
-  JOIN (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
-  AND embeddings.key = listed.key
   WHERE embeddings.tenant = $4::VARCHAR
   AND embeddings.namespace >= $5::VARCHAR
   AND embeddings.namespace < $6::VARCHAR
@@ -4112,9 +4174,55 @@ WITH near AS MATERIALIZED (
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= $2::INTEGER
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_all(metric=l2, below=True, among=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  JOIN (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed ON embeddings.namespace = listed.namespace
+  AND embeddings.key = listed.key
+  WHERE embeddings.tenant = $5::VARCHAR
+  AND embeddings.namespace >= $6::VARCHAR
+  AND embeddings.namespace < $7::VARCHAR
+  AND NOT (embeddings.namespace >= $8::VARCHAR
+    AND embeddings.namespace < $9::VARCHAR)
+  AND embeddings.model = $10::VARCHAR
+  AND embeddings.dimensions = $11::INTEGER
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT $12::INTEGER)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= $2::INTEGER
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $5::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4122,22 +4230,31 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance,
     CAST(embeddings.vector AS HALFVEC(384)) <=> (
-    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+    SELECT CAST(CAST($3::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace = $4::VARCHAR
-  AND embeddings.model = $5::VARCHAR
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
   AND embeddings.dimensions = 384
   ORDER BY rough
-  LIMIT $6::INTEGER)
+  LIMIT $7::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= $2::INTEGER
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4145,25 +4262,34 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance,
     CAST(embeddings.vector AS HALFVEC(384)) <=> (
-    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+    SELECT CAST(CAST($3::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace >= $4::VARCHAR
-  AND embeddings.namespace < $5::VARCHAR
-  AND NOT (embeddings.namespace >= $6::VARCHAR
-    AND embeddings.namespace < $7::VARCHAR)
-  AND embeddings.model = $8::VARCHAR
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
   AND embeddings.dimensions = 384
   ORDER BY rough
-  LIMIT $9::INTEGER)
+  LIMIT $10::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= $2::INTEGER
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4171,22 +4297,31 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance,
     CAST(embeddings.vector AS HALFVEC(384)) <#> (
-    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+    SELECT CAST(CAST($3::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace = $4::VARCHAR
-  AND embeddings.model = $5::VARCHAR
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
   AND embeddings.dimensions = 384
   ORDER BY rough
-  LIMIT $6::INTEGER)
+  LIMIT $7::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= $2::INTEGER
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4194,25 +4329,34 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance,
     CAST(embeddings.vector AS HALFVEC(384)) <#> (
-    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+    SELECT CAST(CAST($3::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace >= $4::VARCHAR
-  AND embeddings.namespace < $5::VARCHAR
-  AND NOT (embeddings.namespace >= $6::VARCHAR
-    AND embeddings.namespace < $7::VARCHAR)
-  AND embeddings.model = $8::VARCHAR
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
   AND embeddings.dimensions = 384
   ORDER BY rough
-  LIMIT $9::INTEGER)
+  LIMIT $10::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= $2::INTEGER
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4220,22 +4364,31 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance,
     CAST(embeddings.vector AS HALFVEC(384)) <-> (
-    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+    SELECT CAST(CAST($3::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace = $4::VARCHAR
-  AND embeddings.model = $5::VARCHAR
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
   AND embeddings.dimensions = 384
   ORDER BY rough
-  LIMIT $6::INTEGER)
+  LIMIT $7::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= $2::INTEGER
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4243,25 +4396,34 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance,
     CAST(embeddings.vector AS HALFVEC(384)) <-> (
-    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+    SELECT CAST(CAST($3::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace >= $4::VARCHAR
-  AND embeddings.namespace < $5::VARCHAR
-  AND NOT (embeddings.namespace >= $6::VARCHAR
-    AND embeddings.namespace < $7::VARCHAR)
-  AND embeddings.model = $8::VARCHAR
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
   AND embeddings.dimensions = 384
   ORDER BY rough
-  LIMIT $9::INTEGER)
+  LIMIT $10::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN ((store_items.expires_at IS NULL
+    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) <= $2::INTEGER
+  AND row_number() OVER (PARTITION BY near.namespace, near.key
+    ORDER BY near.distance, near.namespace, near.key, near.field,
+      near.part) = 1) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 

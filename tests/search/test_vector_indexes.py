@@ -169,6 +169,7 @@ async def test_the_plan_is_the_one_that_was_chosen_in_fifty_executions(
                 "p_vector": f"'{query}'",
                 "p_now": "'2026-05-01'",
                 "p_limit": "20",
+                "p_values": "10",
             }
             arguments = ", ".join(binds[bind] for bind in compiled.positiontup)
             with connection.transaction():

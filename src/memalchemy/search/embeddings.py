@@ -27,7 +27,7 @@ from sqlalchemy.types import NULLTYPE
 from memalchemy.database import Database
 from memalchemy.dialects import Dialect
 from memalchemy.search.nearness import METRICS, Item
-from memalchemy.search.scope import EMBEDDINGS, ITEMS, in_scope, live_item
+from memalchemy.search.scope import EMBEDDINGS, ITEMS, STORED, in_scope, live_item
 from memalchemy.statements import Numbers, Program, statement
 
 INDEXED_DIMENSIONS = Numbers(1, 4000, 384)
@@ -186,7 +186,11 @@ def lists_of(items: Sequence[Item]) -> Iterator[str]:
 
 @statement(metric=METRICS, below=(False, True), among=(False, True))
 def rank_all(d: Dialect, metric: str, below: bool, among: bool) -> Executable | None:
-    """The nearest of all vectors of a scope, each compared; ``alive`` is 1 if the item is."""
+    """The nearest of all vectors of a scope, each compared; ``alive`` is 1 if the item is.
+
+    With the items' own columns, but for ``value``: that is with the nearest vector of an item, if
+    it is among the first ``p_values`` of all, and else null.
+    """
     if not d.compares_vectors or (among and d.list_bytes is not None):
         return None
     distance = d.vector_distance(EMBEDDINGS.c.vector, "p_vector", metric).label("distance")
@@ -242,8 +246,16 @@ def _with_life(d: Dialect, query: Select[Any]) -> Executable:
     # The items of the nearest only: joined before, each vector of the scope would be looked up.
     near = d.once(query.limit(_integer("p_limit")), "near")
     alive = case((live_item(), literal_column("1")), else_=literal_column("0")).label("alive")
+    order = [near.c.distance, *(near.c[name] for name in PART)]
+    place = func.row_number().over(order_by=order)
+    of_its_item = func.row_number().over(
+        partition_by=[near.c.namespace, near.c.key], order_by=order
+    )
+    is_sent = and_(live_item(), place <= _integer("p_values"), of_its_item == literal_column("1"))
+    own = [ITEMS.c[name] for name in STORED if name not in ("namespace", "key", "value")]
+    value = case((is_sent, ITEMS.c.value)).label("value")
     return (
-        select(*(near.c[name] for name in (*PART, "distance")), alive)
+        select(*(near.c[name] for name in (*PART, "distance")), alive, *own, value)
         .select_from(near)
         .join(
             ITEMS,

@@ -58,9 +58,12 @@ class Wanted:
         """Whether the vector has the length 1, as models that normalise give them."""
         return abs(float(np.linalg.norm(self.vector.astype(np.float64))) - 1) < 1e-3
 
-    def near(self, item: Item, part: tuple[str, int], distance: float) -> Near:
+    def near(
+        self, item: Item, part: tuple[str, int], distance: float, stored: Any | None = None
+    ) -> Near:
         """The answer for an item of which one part is so far away."""
-        return Near(*item, *part, distance, score(self.metric, distance, unit=self.is_unit))
+        worth = score(self.metric, distance, unit=self.is_unit)
+        return Near(*item, *part, distance, worth, stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,8 @@ class Near:
     part: int
     distance: float
     score: float
+    stored: Any | None = None
+    """The columns of the item itself, if they were read along with the distance."""
 
 
 def check_vector(vector: Any, what: str = "embedding") -> Floats:

@@ -17,6 +17,21 @@ EMBEDDINGS: Table = EmbeddingRow.__table__  # type: ignore[assignment]
 
 ITEM_KEY = ("tenant", "namespace", "key")
 
+STORED = (
+    "namespace",
+    "key",
+    "meta",
+    "version",
+    "codec",
+    "checksum",
+    "created_at",
+    "updated_at",
+    "expires_at",
+    "lifetime",
+    "value",
+)
+"""The columns that an item is made of."""
+
 HOUSE = "/~"
 """How memalchemy's own namespaces begin. In a user's ``~`` is escaped, as ~0, ~1 or ~2."""
 

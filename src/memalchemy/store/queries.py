@@ -25,6 +25,7 @@ from memalchemy.keys import decode_namespace
 from memalchemy.search.scope import (
     EMBEDDINGS,
     ITEMS,
+    STORED,
     in_scope,
     is_listed,
     live_item,
@@ -32,19 +33,6 @@ from memalchemy.search.scope import (
 )
 from memalchemy.statements import statement
 
-STORED = (
-    "namespace",
-    "key",
-    "meta",
-    "version",
-    "codec",
-    "checksum",
-    "created_at",
-    "updated_at",
-    "expires_at",
-    "lifetime",
-    "value",
-)
 ORDERS = ("newest", "key")
 
 

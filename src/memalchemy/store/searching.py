@@ -313,7 +313,11 @@ class Searching(Listing):
             by_place = {(one.namespace, one.key): one for one in near}
             for place, item in (
                 await self._items(
-                    list(by_place), question.filter, question.connection, question.event
+                    list(by_place),
+                    question.filter,
+                    question.connection,
+                    question.event,
+                    read=[one.stored for one in near if one.stored is not None],
                 )
             ).items():
                 yield Ranked(item, by_place[place].score, by_place[place].distance)

@@ -2042,13 +2042,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > :p_now)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= :p_values
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
@@ -2075,13 +2069,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > :p_now)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= :p_values
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
@@ -2105,13 +2093,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > :p_now)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= :p_values
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
@@ -2138,13 +2120,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > :p_now)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= :p_values
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
@@ -2168,13 +2144,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > :p_now)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= :p_values
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
@@ -2201,13 +2171,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > :p_now)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= :p_values
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace

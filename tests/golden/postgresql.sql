@@ -3828,7 +3828,7 @@ SELECT set_config('hnsw.iterative_scan', $1::VARCHAR, true), set_config('hnsw.ef
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
-    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
   WHERE embeddings.tenant = $4::VARCHAR
   AND embeddings.namespace = $5::VARCHAR
@@ -3842,13 +3842,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= $2::INTEGER
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
@@ -3858,7 +3852,7 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
-    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
   JOIN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
@@ -3876,13 +3870,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= $2::INTEGER
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $5::VARCHAR
 AND store_items.namespace = near.namespace
@@ -3892,7 +3880,7 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
-    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
   WHERE embeddings.tenant = $4::VARCHAR
   AND embeddings.namespace >= $5::VARCHAR
@@ -3909,13 +3897,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= $2::INTEGER
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
@@ -3925,7 +3907,7 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
-    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
   JOIN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
@@ -3946,13 +3928,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= $2::INTEGER
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $5::VARCHAR
 AND store_items.namespace = near.namespace
@@ -3962,7 +3938,7 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
-    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
   WHERE embeddings.tenant = $4::VARCHAR
   AND embeddings.namespace = $5::VARCHAR
@@ -3976,13 +3952,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= $2::INTEGER
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
@@ -3992,7 +3962,7 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
-    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
   JOIN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
@@ -4010,13 +3980,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= $2::INTEGER
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $5::VARCHAR
 AND store_items.namespace = near.namespace
@@ -4026,7 +3990,7 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
-    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
   WHERE embeddings.tenant = $4::VARCHAR
   AND embeddings.namespace >= $5::VARCHAR
@@ -4043,13 +4007,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= $2::INTEGER
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
@@ -4059,7 +4017,7 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
-    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
   JOIN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
@@ -4080,13 +4038,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= $2::INTEGER
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $5::VARCHAR
 AND store_items.namespace = near.namespace
@@ -4096,7 +4048,7 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
-    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
   WHERE embeddings.tenant = $4::VARCHAR
   AND embeddings.namespace = $5::VARCHAR
@@ -4110,13 +4062,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= $2::INTEGER
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
@@ -4126,7 +4072,7 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
-    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
   JOIN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
@@ -4144,13 +4090,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= $2::INTEGER
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $5::VARCHAR
 AND store_items.namespace = near.namespace
@@ -4160,7 +4100,7 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
-    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
   WHERE embeddings.tenant = $4::VARCHAR
   AND embeddings.namespace >= $5::VARCHAR
@@ -4177,13 +4117,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= $2::INTEGER
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
@@ -4193,7 +4127,7 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
-    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
   JOIN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
@@ -4214,13 +4148,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= $2::INTEGER
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $5::VARCHAR
 AND store_items.namespace = near.namespace
@@ -4230,9 +4158,9 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
-    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance,
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
     CAST(embeddings.vector AS HALFVEC(384)) <=> (
-    SELECT CAST(CAST($3::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
   FROM embeddings
   WHERE embeddings.tenant = $4::VARCHAR
   AND embeddings.namespace = $5::VARCHAR
@@ -4246,13 +4174,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= $2::INTEGER
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
@@ -4262,9 +4184,9 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
-    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance,
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
     CAST(embeddings.vector AS HALFVEC(384)) <=> (
-    SELECT CAST(CAST($3::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
   FROM embeddings
   WHERE embeddings.tenant = $4::VARCHAR
   AND embeddings.namespace >= $5::VARCHAR
@@ -4281,13 +4203,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= $2::INTEGER
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
@@ -4297,9 +4213,9 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
-    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance,
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
     CAST(embeddings.vector AS HALFVEC(384)) <#> (
-    SELECT CAST(CAST($3::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
   FROM embeddings
   WHERE embeddings.tenant = $4::VARCHAR
   AND embeddings.namespace = $5::VARCHAR
@@ -4313,13 +4229,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= $2::INTEGER
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
@@ -4329,9 +4239,9 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
-    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance,
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
     CAST(embeddings.vector AS HALFVEC(384)) <#> (
-    SELECT CAST(CAST($3::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
   FROM embeddings
   WHERE embeddings.tenant = $4::VARCHAR
   AND embeddings.namespace >= $5::VARCHAR
@@ -4348,13 +4258,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= $2::INTEGER
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
@@ -4364,9 +4268,9 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
-    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance,
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
     CAST(embeddings.vector AS HALFVEC(384)) <-> (
-    SELECT CAST(CAST($3::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
   FROM embeddings
   WHERE embeddings.tenant = $4::VARCHAR
   AND embeddings.namespace = $5::VARCHAR
@@ -4380,13 +4284,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= $2::INTEGER
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
@@ -4396,9 +4294,9 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
-    SELECT CAST($3::REAL[] AS VECTOR) AS anon_1) AS distance,
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
     CAST(embeddings.vector AS HALFVEC(384)) <-> (
-    SELECT CAST(CAST($3::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
   FROM embeddings
   WHERE embeddings.tenant = $4::VARCHAR
   AND embeddings.namespace >= $5::VARCHAR
@@ -4415,13 +4313,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
   store_items.lifetime, CASE
-WHEN ((store_items.expires_at IS NULL
-    OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-  AND row_number() OVER (ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) <= $2::INTEGER
-  AND row_number() OVER (PARTITION BY near.namespace, near.key
-    ORDER BY near.distance, near.namespace, near.key, near.field,
-      near.part) = 1) THEN store_items.value END AS value
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
@@ -5320,7 +5212,7 @@ RETURNING store_items.namespace, store_items.key, store_items.version
 -- store.writing.put_vector(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
-    $8::BIGINT, CAST($9::REAL[] AS VECTOR))
+    $8::BIGINT, CAST($9::VARCHAR AS VECTOR))
 ON CONFLICT (tenant, namespace, key, field, model, part)
 DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
 
@@ -5373,7 +5265,7 @@ AND store_items.namespace != '/~vectors/'
 -- transfer.statements.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
-    $8::BIGINT, CAST($9::REAL[] AS VECTOR))
+    $8::BIGINT, CAST($9::VARCHAR AS VECTOR))
 
 -- transfer.statements.insert_embedding(native=False)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)

@@ -49,7 +49,7 @@ class Plan:
             _float if isinstance(c.type, Float) else processor(c.type, "result_processor", None)
             for c in columns
         ]
-        self._readers = readers if any(readers) else None
+        self._readers = [(at, read) for at, read in enumerate(readers) if read is not None]
 
     def values(self, given: Mapping[str, Any]) -> list[Any]:
         constants = self._constants
@@ -61,15 +61,15 @@ class Plan:
 
     def rows(self, fetched: Iterable[Iterable[Any]]) -> list[Any]:
         make = partial(tuple.__new__, self._row)
-        if self._readers is None:
+        if not self._readers:
             return list(map(make, fetched))
-        return [
-            make(
-                value if read is None else read(value)
-                for value, read in zip(raw, self._readers, strict=True)
-            )
-            for raw in fetched
-        ]
+        return [make(self._read(raw)) for raw in fetched]
+
+    def _read(self, raw: Iterable[Any]) -> list[Any]:
+        values = list(raw)
+        for at, read in self._readers:
+            values[at] = read(values[at])
+        return values
 
 
 def _float(value: Any) -> float | None:

@@ -13,7 +13,6 @@ import orjson
 from sqlalchemy import (
     CTE,
     JSON,
-    REAL,
     ClauseElement,
     ColumnClause,
     ColumnElement,
@@ -443,7 +442,7 @@ class PostgreSQL(Dialect):
         return bindparam(name, type_=LargeBinary)
 
     def vector_parameter(self, vector: bytes, native: bool) -> Any:
-        return vectors.from_bytes(vector).tolist() if native else vector
+        return _spelt(vectors.from_bytes(vector).tolist()) if native else vector
 
     def vector_out(self, vector: ColumnElement[Any], native: bool) -> ColumnElement[Any]:
         # As text: a driver knows the native type only once it has been introduced to it.
@@ -462,7 +461,7 @@ class PostgreSQL(Dialect):
         return cast(vector, half).op(_OPERATORS[metric], return_type=Float())(wanted)
 
     def query_vector(self, vector: Sequence[float]) -> Any:
-        return [float(number) for number in vector]
+        return _spelt(vector)
 
     def only_by_vector_index(self) -> Executable | None:
         # Of the ways to the order that is asked for, only the index's is left, whatever the planner
@@ -533,10 +532,14 @@ class PostgreSQL(Dialect):
 
 
 def _given(name: str) -> ColumnElement[Any]:
-    """A vector that is bound as an array of numbers: no driver has to know the native type, and
-    what a driver sends in binary is read much faster than a text.
+    """A vector that is bound as its text, so that no driver has to know the native type. An array
+    of numbers would cost a driver more than the server saves by reading them in binary.
     """
-    return cast(bindparam(name, type_=ARRAY(REAL)), PgVector)
+    return cast(bindparam(name, type_=Text), PgVector)
+
+
+def _spelt(vector: Sequence[float]) -> str:
+    return orjson.dumps([float(number) for number in vector]).decode()
 
 
 def _once(value: ColumnElement[Any]) -> ColumnElement[Any]:

@@ -51,6 +51,10 @@ SPARE = 8
 """Vectors that are asked for beyond the items wanted, for those that have expired."""
 
 
+SHORT = 8192
+"""Bytes of a value that is read along with its distance, though it may not be wanted."""
+
+
 @dataclass
 class Known:
     """What was seen of a database, and when."""
@@ -135,7 +139,7 @@ class InDatabase:
         self._given: set[Item] = set()
         self._ready: list[Near] = []
         self._limit = 0
-        self._values = 0
+        self._longest = SHORT
         self._is_all = False
         self._by_index: bool | None = None
 
@@ -144,7 +148,7 @@ class InDatabase:
         if self._by_index is None:
             self._by_index = await self._choose()
         # Of a later page most were sent already: whoever wants the rest reads them by their keys.
-        self._values = 0 if self._given else count
+        self._longest = -1 if self._given else SHORT
         while len(self._ready) < count and not self._is_all:
             self._limit = max(self._limit * 2, len(self._given) + count + SPARE)
             if self._by_index and await self._ask_index(count):
@@ -230,7 +234,7 @@ class InDatabase:
         among = yield from self._among()
         if among is not None and not among:
             return []
-        binds: dict[str, Any] = {"p_limit": self._limit, "p_values": self._values}
+        binds: dict[str, Any] = {"p_limit": self._limit, "p_longest": self._longest}
         if among is not None:
             binds["p_items"] = listed([(path, encode_id(key)) for path, key in among])
         statement = rank_all(d, metric=wanted.metric, below=wanted.below, among=among is not None)
@@ -250,7 +254,7 @@ class InDatabase:
         statement = rank_by_index(
             d, metric=wanted.metric, below=wanted.below, dimensions=wanted.dimensions
         )
-        binds = {"p_limit": self._limit, "p_values": self._values}
+        binds = {"p_limit": self._limit, "p_longest": self._longest}
         found = yield statement, self._binds | binds
         if before is not None:
             yield only_by_vector_index(d), before

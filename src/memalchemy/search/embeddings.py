@@ -188,8 +188,8 @@ def lists_of(items: Sequence[Item]) -> Iterator[str]:
 def rank_all(d: Dialect, metric: str, below: bool, among: bool) -> Executable | None:
     """The nearest of all vectors of a scope, each compared; ``alive`` is 1 if the item is.
 
-    With the items' own columns, but for ``value``: that is with the nearest vector of an item, if
-    it is among the first ``p_values`` of all, and else null.
+    With the items' own columns; ``value`` is null if it is longer than ``p_longest`` bytes: most
+    that are found may be other parts of the same item, or more than are wanted.
     """
     if not d.compares_vectors or (among and d.list_bytes is not None):
         return None
@@ -246,14 +246,9 @@ def _with_life(d: Dialect, query: Select[Any]) -> Executable:
     # The items of the nearest only: joined before, each vector of the scope would be looked up.
     near = d.once(query.limit(_integer("p_limit")), "near")
     alive = case((live_item(), literal_column("1")), else_=literal_column("0")).label("alive")
-    order = [near.c.distance, *(near.c[name] for name in PART)]
-    place = func.row_number().over(order_by=order)
-    of_its_item = func.row_number().over(
-        partition_by=[near.c.namespace, near.c.key], order_by=order
-    )
-    is_sent = and_(live_item(), place <= _integer("p_values"), of_its_item == literal_column("1"))
     own = [ITEMS.c[name] for name in STORED if name not in ("namespace", "key", "value")]
-    value = case((is_sent, ITEMS.c.value)).label("value")
+    is_short = d.byte_length(ITEMS.c.value) <= _integer("p_longest")
+    value = case((is_short, ITEMS.c.value)).label("value")
     return (
         select(*(near.c[name] for name in (*PART, "distance")), alive, *own, value)
         .select_from(near)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -53,7 +54,7 @@ class Wanted:
     def dimensions(self) -> int:
         return len(self.vector)
 
-    @property
+    @cached_property
     def is_unit(self) -> bool:
         """Whether the vector has the length 1, as models that normalise give them."""
         return abs(float(np.linalg.norm(self.vector.astype(np.float64))) - 1) < 1e-3

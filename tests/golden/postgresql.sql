@@ -4381,15 +4381,15 @@ AND column_name = 'vector'
 AND table_schema = coalesce($1::VARCHAR, current_schema())
 
 -- search.indexes.build_vector_index(metric=cosine, dimensions=384)
-CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_cosine ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_cosine_ops)
+CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_cosine ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_cosine_ops) WITH (ef_construction = 128)
 WHERE dimensions = 384
 
 -- search.indexes.build_vector_index(metric=dot, dimensions=384)
-CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_dot ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_ip_ops)
+CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_dot ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_ip_ops) WITH (ef_construction = 128)
 WHERE dimensions = 384
 
 -- search.indexes.build_vector_index(metric=l2, dimensions=384)
-CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_l2 ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_l2_ops)
+CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_l2 ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_l2_ops) WITH (ef_construction = 128)
 WHERE dimensions = 384
 
 -- search.indexes.drop_vector_index(metric=cosine, dimensions=384)

@@ -467,7 +467,8 @@ class PostgreSQL(Dialect):
         # Of the ways to the order that is asked for, only the index's is left, whatever the planner
         # believes of the rows.
         set_ = ", ".join(f"set_config('{name}', :{bind}, true)" for bind, name in _SETTINGS.items())
-        return text(f"SELECT {set_}").bindparams(*(bindparam(b, type_=Text) for b in _SETTINGS))
+        query = text(f"SELECT {set_}").bindparams(*(bindparam(b, type_=Text) for b in _SETTINGS))
+        return query.columns(*(column(bind) for bind in _SETTINGS))
 
     def vector_index_settings(self, width: int) -> dict[str, str]:
         chosen = {"p_scan": "relaxed_order", "p_width": str(int(width))}
@@ -580,6 +581,9 @@ def _vector_index(name: str, table: str, metric: str, dimensions: int) -> str:
     return (
         f"CREATE INDEX CONCURRENTLY {name} ON {table} USING hnsw "
         f"((vector::halfvec({int(dimensions)})) {_OPERATOR_CLASSES[metric]}) "
+        # Twice pgvector's own: with that, one in fifty of the ten nearest was missed where the
+        # namespace is a fifth of the vectors; with this, one in a hundred and fifty.
+        "WITH (ef_construction = 128) "
         f"WHERE dimensions = {int(dimensions)}"
     )
 

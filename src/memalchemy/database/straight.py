@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, ClassVar, TypeVar
 
-from asyncpg import InterfaceError, PostgresError
+from asyncpg import InterfaceError, InternalClientError, PostgresError
 from sqlalchemy import Connection, Engine, Executable
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.util import await_only
@@ -71,8 +71,9 @@ class Straight(Prepared):
     def _wait(self, sql: str, answer: Coroutine[Any, Any, Any]) -> Any:
         try:
             return await_only(answer)
-        except (PostgresError, InterfaceError) as error:
-            lost = self.raw.is_closed()
+        except (PostgresError, InterfaceError, InternalClientError) as error:
+            # The last is what asyncpg says while the server's farewell is all that it has read.
+            lost = self.raw.is_closed() or isinstance(error, InternalClientError)
             if lost:
                 # The others of its age have most likely gone the same way.
                 self.connection.engine.pool._invalidate(self.connection.connection, error)

@@ -10,6 +10,7 @@ import pytest
 from shelf import Embedder, found_by, keys_of, undone
 
 from memalchemy import Conflict, Database, Store
+from memalchemy.events import subscribe
 
 NS = ("vectors",)
 
@@ -368,6 +369,25 @@ async def test_recall_against_brute_force_is_whole(db: Database) -> None:
         results = await store.search_by_embedding(NS, query.tolist(), 10)
         assert [cosines[int(key)] for key in found_by(results)] == pytest.approx(best, abs=1e-5)
         assert len({result.item.key for result in results}) == 10
+
+
+@pytest.mark.parametrize("size", [100, 100_000], ids=["short", "long"])
+async def test_what_is_near_comes_whole_however_long_and_in_one_round_trip_if_short(
+    db: Database, store: Store, size: int
+) -> None:
+    value = {"text": "".join(map(chr, np.random.default_rng(7).integers(97, 123, size)))}
+    for n in range(3):
+        await store.put_with_embedding(NS, f"k{n}", value | {"n": n}, [1.0, n / 10, 0.0])
+    await nearest(store, NEAR)
+    trips: list[int] = []
+    stop = subscribe(lambda event: trips.append(event.round_trips))
+    try:
+        found = await store.search_by_embedding(NS, NEAR)
+    finally:
+        stop()
+    assert [one.item.value for one in found] == [value | {"n": n} for n in range(3)]
+    if db.dialect.compares_vectors:
+        assert trips == [1 if size == 100 else 2]
 
 
 async def test_an_item_has_vectors_of_several_models(db: Database, store: Store) -> None:

@@ -2039,7 +2039,10 @@ WITH near AS (
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
@@ -2063,7 +2066,10 @@ WITH near AS (
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
@@ -2084,7 +2090,10 @@ WITH near AS (
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
@@ -2108,7 +2117,10 @@ WITH near AS (
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
@@ -2129,7 +2141,10 @@ WITH near AS (
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
@@ -2153,7 +2168,10 @@ WITH near AS (
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace

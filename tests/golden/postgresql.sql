@@ -3826,20 +3826,23 @@ SELECT set_config('hnsw.iterative_scan', $1::VARCHAR, true), set_config('hnsw.ef
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace = $4::VARCHAR
-  AND embeddings.model = $5::VARCHAR
-  AND embeddings.dimensions = $6::INTEGER
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $7::INTEGER)
+  LIMIT $8::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -3847,25 +3850,28 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace = $4::VARCHAR
-  AND embeddings.model = $5::VARCHAR
-  AND embeddings.dimensions = $6::INTEGER
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
   AND (embeddings.namespace, embeddings.key) IN (
     SELECT listed.namespace, listed.key
     FROM (
       SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-      FROM json_array_elements(CAST($7::VARCHAR AS json)) AS each(value)) AS listed)
+      FROM json_array_elements(CAST($8::VARCHAR AS json)) AS each(value)) AS listed)
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $8::INTEGER)
+  LIMIT $9::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -3873,23 +3879,26 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace >= $4::VARCHAR
-  AND embeddings.namespace < $5::VARCHAR
-  AND NOT (embeddings.namespace >= $6::VARCHAR
-    AND embeddings.namespace < $7::VARCHAR)
-  AND embeddings.model = $8::VARCHAR
-  AND embeddings.dimensions = $9::INTEGER
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $10::INTEGER)
+  LIMIT $11::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -3897,28 +3906,31 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace >= $4::VARCHAR
-  AND embeddings.namespace < $5::VARCHAR
-  AND NOT (embeddings.namespace >= $6::VARCHAR
-    AND embeddings.namespace < $7::VARCHAR)
-  AND embeddings.model = $8::VARCHAR
-  AND embeddings.dimensions = $9::INTEGER
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
   AND (embeddings.namespace, embeddings.key) IN (
     SELECT listed.namespace, listed.key
     FROM (
       SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-      FROM json_array_elements(CAST($10::VARCHAR AS json)) AS each(value)) AS listed)
+      FROM json_array_elements(CAST($11::VARCHAR AS json)) AS each(value)) AS listed)
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $11::INTEGER)
+  LIMIT $12::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -3926,20 +3938,23 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace = $4::VARCHAR
-  AND embeddings.model = $5::VARCHAR
-  AND embeddings.dimensions = $6::INTEGER
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $7::INTEGER)
+  LIMIT $8::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -3947,25 +3962,28 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace = $4::VARCHAR
-  AND embeddings.model = $5::VARCHAR
-  AND embeddings.dimensions = $6::INTEGER
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
   AND (embeddings.namespace, embeddings.key) IN (
     SELECT listed.namespace, listed.key
     FROM (
       SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-      FROM json_array_elements(CAST($7::VARCHAR AS json)) AS each(value)) AS listed)
+      FROM json_array_elements(CAST($8::VARCHAR AS json)) AS each(value)) AS listed)
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $8::INTEGER)
+  LIMIT $9::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -3973,23 +3991,26 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace >= $4::VARCHAR
-  AND embeddings.namespace < $5::VARCHAR
-  AND NOT (embeddings.namespace >= $6::VARCHAR
-    AND embeddings.namespace < $7::VARCHAR)
-  AND embeddings.model = $8::VARCHAR
-  AND embeddings.dimensions = $9::INTEGER
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $10::INTEGER)
+  LIMIT $11::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -3997,28 +4018,31 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace >= $4::VARCHAR
-  AND embeddings.namespace < $5::VARCHAR
-  AND NOT (embeddings.namespace >= $6::VARCHAR
-    AND embeddings.namespace < $7::VARCHAR)
-  AND embeddings.model = $8::VARCHAR
-  AND embeddings.dimensions = $9::INTEGER
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
   AND (embeddings.namespace, embeddings.key) IN (
     SELECT listed.namespace, listed.key
     FROM (
       SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-      FROM json_array_elements(CAST($10::VARCHAR AS json)) AS each(value)) AS listed)
+      FROM json_array_elements(CAST($11::VARCHAR AS json)) AS each(value)) AS listed)
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $11::INTEGER)
+  LIMIT $12::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4026,20 +4050,23 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace = $4::VARCHAR
-  AND embeddings.model = $5::VARCHAR
-  AND embeddings.dimensions = $6::INTEGER
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $7::INTEGER)
+  LIMIT $8::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4047,25 +4074,28 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace = $4::VARCHAR
-  AND embeddings.model = $5::VARCHAR
-  AND embeddings.dimensions = $6::INTEGER
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
+  AND embeddings.dimensions = $7::INTEGER
   AND (embeddings.namespace, embeddings.key) IN (
     SELECT listed.namespace, listed.key
     FROM (
       SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-      FROM json_array_elements(CAST($7::VARCHAR AS json)) AS each(value)) AS listed)
+      FROM json_array_elements(CAST($8::VARCHAR AS json)) AS each(value)) AS listed)
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $8::INTEGER)
+  LIMIT $9::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4073,23 +4103,26 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace >= $4::VARCHAR
-  AND embeddings.namespace < $5::VARCHAR
-  AND NOT (embeddings.namespace >= $6::VARCHAR
-    AND embeddings.namespace < $7::VARCHAR)
-  AND embeddings.model = $8::VARCHAR
-  AND embeddings.dimensions = $9::INTEGER
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $10::INTEGER)
+  LIMIT $11::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4097,28 +4130,31 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace >= $4::VARCHAR
-  AND embeddings.namespace < $5::VARCHAR
-  AND NOT (embeddings.namespace >= $6::VARCHAR
-    AND embeddings.namespace < $7::VARCHAR)
-  AND embeddings.model = $8::VARCHAR
-  AND embeddings.dimensions = $9::INTEGER
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
+  AND embeddings.dimensions = $10::INTEGER
   AND (embeddings.namespace, embeddings.key) IN (
     SELECT listed.namespace, listed.key
     FROM (
       SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-      FROM json_array_elements(CAST($10::VARCHAR AS json)) AS each(value)) AS listed)
+      FROM json_array_elements(CAST($11::VARCHAR AS json)) AS each(value)) AS listed)
   ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
-  LIMIT $11::INTEGER)
+  LIMIT $12::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4126,22 +4162,25 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
     CAST(embeddings.vector AS HALFVEC(384)) <=> (
-    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace = $4::VARCHAR
-  AND embeddings.model = $5::VARCHAR
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
   AND embeddings.dimensions = 384
   ORDER BY rough
-  LIMIT $6::INTEGER)
+  LIMIT $7::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4149,25 +4188,28 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
     CAST(embeddings.vector AS HALFVEC(384)) <=> (
-    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace >= $4::VARCHAR
-  AND embeddings.namespace < $5::VARCHAR
-  AND NOT (embeddings.namespace >= $6::VARCHAR
-    AND embeddings.namespace < $7::VARCHAR)
-  AND embeddings.model = $8::VARCHAR
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
   AND embeddings.dimensions = 384
   ORDER BY rough
-  LIMIT $9::INTEGER)
+  LIMIT $10::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4175,22 +4217,25 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
     CAST(embeddings.vector AS HALFVEC(384)) <#> (
-    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace = $4::VARCHAR
-  AND embeddings.model = $5::VARCHAR
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
   AND embeddings.dimensions = 384
   ORDER BY rough
-  LIMIT $6::INTEGER)
+  LIMIT $7::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4198,25 +4243,28 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
     CAST(embeddings.vector AS HALFVEC(384)) <#> (
-    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace >= $4::VARCHAR
-  AND embeddings.namespace < $5::VARCHAR
-  AND NOT (embeddings.namespace >= $6::VARCHAR
-    AND embeddings.namespace < $7::VARCHAR)
-  AND embeddings.model = $8::VARCHAR
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
   AND embeddings.dimensions = 384
   ORDER BY rough
-  LIMIT $9::INTEGER)
+  LIMIT $10::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4224,22 +4272,25 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
     CAST(embeddings.vector AS HALFVEC(384)) <-> (
-    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace = $4::VARCHAR
-  AND embeddings.model = $5::VARCHAR
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace = $5::VARCHAR
+  AND embeddings.model = $6::VARCHAR
   AND embeddings.dimensions = 384
   ORDER BY rough
-  LIMIT $6::INTEGER)
+  LIMIT $7::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4247,25 +4298,28 @@ AND store_items.key = near.key
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
-    SELECT CAST($2::REAL[] AS VECTOR) AS anon_1) AS distance,
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance,
     CAST(embeddings.vector AS HALFVEC(384)) <-> (
-    SELECT CAST(CAST($2::REAL[] AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
+    SELECT CAST(CAST($3::VARCHAR AS VECTOR) AS HALFVEC(384)) AS anon_2) AS rough
   FROM embeddings
-  WHERE embeddings.tenant = $3::VARCHAR
-  AND embeddings.namespace >= $4::VARCHAR
-  AND embeddings.namespace < $5::VARCHAR
-  AND NOT (embeddings.namespace >= $6::VARCHAR
-    AND embeddings.namespace < $7::VARCHAR)
-  AND embeddings.model = $8::VARCHAR
+  WHERE embeddings.tenant = $4::VARCHAR
+  AND embeddings.namespace >= $5::VARCHAR
+  AND embeddings.namespace < $6::VARCHAR
+  AND NOT (embeddings.namespace >= $7::VARCHAR
+    AND embeddings.namespace < $8::VARCHAR)
+  AND embeddings.model = $9::VARCHAR
   AND embeddings.dimensions = 384
   ORDER BY rough
-  LIMIT $9::INTEGER)
+  LIMIT $10::INTEGER)
 SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
-ELSE 0 END AS alive
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
 FROM near
-JOIN store_items ON store_items.tenant = $3::VARCHAR
+JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
@@ -4331,15 +4385,15 @@ AND column_name = 'vector'
 AND table_schema = coalesce($1::VARCHAR, current_schema())
 
 -- search.indexes.build_vector_index(metric=cosine, dimensions=384)
-CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_cosine ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_cosine_ops)
+CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_cosine ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_cosine_ops) WITH (ef_construction = 128)
 WHERE dimensions = 384
 
 -- search.indexes.build_vector_index(metric=dot, dimensions=384)
-CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_dot ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_ip_ops)
+CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_dot ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_ip_ops) WITH (ef_construction = 128)
 WHERE dimensions = 384
 
 -- search.indexes.build_vector_index(metric=l2, dimensions=384)
-CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_l2 ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_l2_ops)
+CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_l2 ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_l2_ops) WITH (ef_construction = 128)
 WHERE dimensions = 384
 
 -- search.indexes.drop_vector_index(metric=cosine, dimensions=384)
@@ -5295,7 +5349,7 @@ RETURNING store_items.namespace, store_items.key, store_items.version
 -- store.writing.put_vector(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
-    $8::BIGINT, CAST($9::REAL[] AS VECTOR))
+    $8::BIGINT, CAST($9::VARCHAR AS VECTOR))
 ON CONFLICT (tenant, namespace, key, field, model, part)
 DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
 
@@ -5348,7 +5402,7 @@ AND store_items.namespace != '/~vectors/'
 -- transfer.statements.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
-    $8::BIGINT, CAST($9::REAL[] AS VECTOR))
+    $8::BIGINT, CAST($9::VARCHAR AS VECTOR))
 
 -- transfer.statements.insert_embedding(native=False)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)

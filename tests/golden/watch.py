@@ -57,16 +57,16 @@ class Watch:
 
     def __enter__(self) -> Watch:
         event.listen(Engine, _HOOK, self._listen)
-        # What goes straight to SQLite's cursor passes no hook of SQLAlchemy's.
+        # What goes straight to the driver passes no hook of SQLAlchemy's.
         self._send = Prepared.execute
         watch, send = self, self._send
 
         def execute(prepared: Prepared, statement: Any, parameters: Any) -> Any:
             answer = send(prepared, statement, parameters)
             if answer is not None:
-                watch._look(
-                    "sqlite", "prepared", prepared.text_of(statement), statement, moved=False
-                )
+                sql, moved = prepared.text_of(statement), prepared.is_moved
+                name = f"{prepared.driver}, straight"
+                watch._look(prepared.dialect.name, name, sql, statement, moved=moved)
             return answer
 
         Prepared.execute = execute  # type: ignore[method-assign]

@@ -157,7 +157,7 @@ async def test_the_plan_is_the_one_that_was_chosen_in_fifty_executions(
     else:
         statement = rank_all(db.dialect, among=False, **given)
     compiled = statement.compile(dialect=dialect("postgresql"))
-    query = "{" + ",".join(map(str, RANDOM.standard_normal(DIMENSIONS))) + "}"
+    query = "[" + ",".join(map(str, RANDOM.standard_normal(DIMENSIONS))) + "]"
     with psycopg.connect(postgres.url(name), autocommit=True) as connection:
         connection.execute(f"PREPARE ranking AS {text_of(statement, 'postgresql')}")
         for turn in range(50):
@@ -169,6 +169,7 @@ async def test_the_plan_is_the_one_that_was_chosen_in_fifty_executions(
                 "p_vector": f"'{query}'",
                 "p_now": "'2026-05-01'",
                 "p_limit": "20",
+                "p_longest": "8192",
             }
             arguments = ", ".join(binds[bind] for bind in compiled.positiontup)
             with connection.transaction():

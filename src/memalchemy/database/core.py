@@ -21,6 +21,7 @@ from memalchemy.database import backup
 from memalchemy.database.backup import Progress
 from memalchemy.database.embedded import Embedded
 from memalchemy.database.running import (
+    Lent,
     Lost,
     RolledBack,
     Then,
@@ -122,6 +123,7 @@ class Core:
                 refused=partial(self.translate, connecting=True),
                 autocommit=self.dialect.autocommits,
                 pgbouncer=pgbouncer,
+                schema=schema,
                 connect_timeout=CONNECT_TIMEOUT if connect_timeout is None else connect_timeout,
                 statement_timeout=statement_timeout,
                 engine_options=engine_options,
@@ -139,7 +141,7 @@ class Core:
         connection: HostConnection | None,
         event: Event | None,
     ) -> T:
-        def job(sync: Connection) -> T:
+        def job(sync: Lent) -> T:
             return drive(sync, program(), self.translate, self._options, event)
 
         return await self._do(job, mode, connection)
@@ -155,19 +157,19 @@ class Core:
             found = await self.run(program, "read", connection, event)
             return await off_loop(then.size(found), partial(then.work, found))
 
-        def job(sync: Connection) -> U:
+        def job(sync: Lent) -> U:
             return then.work(drive(sync, program(), self.translate, self._options, event))
 
         return await self._do(job, "read", None)
 
     async def _do(
-        self, job: Callable[[Connection], T], mode: Mode, connection: HostConnection | None
+        self, job: Callable[[Lent], T], mode: Mode, connection: HostConnection | None
     ) -> T:
         if connection is not None:
             return await self._on_host(connection, job)
         if not self._is_ready or self._pid != os.getpid():
             await self.ready()
-        return await self._repeat(job, mode, mode in ("read", "reads", "apart"))
+        return await self._repeat(job, mode, mode in ("read", "reads", "apart"), program=True)
 
     async def ready(self) -> None:
         """Once per process: check or migrate the schema, as ``migrate=`` says."""
@@ -300,14 +302,16 @@ class Core:
 
     async def _repeat(
         self,
-        job: Callable[[Connection], T],
+        job: Callable[[Any], T],
         mode: Mode,
         repeatable: bool,
+        *,
+        program: bool = False,
     ) -> T:
         for attempt in range(1, ATTEMPTS + 1):
             committing: list[bool] = []
             try:
-                return await self._once(job, mode, committing)
+                return await self._once(job, mode, committing, program)
             except RolledBack:
                 if attempt == ATTEMPTS:
                     raise
@@ -332,7 +336,9 @@ class Core:
             await asyncio.sleep(random.uniform(0, 0.02 * 4**attempt))
         raise AssertionError("unreachable")
 
-    async def _once(self, job: Callable[[Connection], T], mode: Mode, committing: list[bool]) -> T:
+    async def _once(
+        self, job: Callable[[Any], T], mode: Mode, committing: list[bool], program: bool
+    ) -> T:
         with translating(self.translate):
             if self._embedded is not None:
                 if mode in ("read", "reads"):
@@ -341,6 +347,9 @@ class Core:
                     return await self._embedded.apart(job)
                 return await self._embedded.write(job)
             assert self._served is not None
+            if program and self._served.is_straight and mode != "apart":
+                together = mode in ("transaction", "reads")
+                return await self._served.straight(job, committing if together else None)
             if mode in ("transaction", "reads"):
                 return await self._served.together(job, committing)
             if mode == "single":

@@ -1,20 +1,21 @@
-"""Programs' statements straight to SQLite's cursor, compiled once.
+"""Programs' statements straight to the driver, compiled once.
 
 SQLAlchemy compiles a statement and knows how values are bound and read. What it does around each
 execution, for drivers and hosts that differ, costs more than most of our statements take here; so
-on connections of our own that is left out. Knows no table.
+on connections of our own that is left out. `Prepared` is SQLite's, through the cursor;
+`database.straight` has PostgreSQL's. Knows no table.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections import namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, Executable
+from sqlalchemy import Connection, Executable, Float
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.compiler import SQLCompiler
 
@@ -25,7 +26,7 @@ Processor = Callable[[Any], Any] | None
 _INFO = "memalchemy"
 
 
-class _Plan:
+class Plan:
     """How one statement is sent, and its rows are read."""
 
     def __init__(self, statement: Any, compiled: SQLCompiler, dialect: Any) -> None:
@@ -43,8 +44,12 @@ class _Plan:
         self.width = len(columns)
         names = [c.key for c in columns]
         self._row = _row_type(names)
-        readers = [processor(c.type, "result_processor", None) for c in columns]
-        self._readers = readers if any(readers) else None
+        readers = [
+            # SQLAlchemy's would want the code of the type that the server sends.
+            _float if isinstance(c.type, Float) else processor(c.type, "result_processor", None)
+            for c in columns
+        ]
+        self._readers = [(at, read) for at, read in enumerate(readers) if read is not None]
 
     def values(self, given: Mapping[str, Any]) -> list[Any]:
         constants = self._constants
@@ -54,17 +59,21 @@ class _Plan:
             found.append(value if process is None else process(value))
         return found
 
-    def rows(self, fetched: list[tuple[Any, ...]]) -> list[Any]:
+    def rows(self, fetched: Iterable[Iterable[Any]]) -> list[Any]:
         make = partial(tuple.__new__, self._row)
-        if self._readers is None:
+        if not self._readers:
             return list(map(make, fetched))
-        return [
-            make(
-                value if read is None else read(value)
-                for value, read in zip(raw, self._readers, strict=True)
-            )
-            for raw in fetched
-        ]
+        return [make(self._read(raw)) for raw in fetched]
+
+    def _read(self, raw: Iterable[Any]) -> list[Any]:
+        values = list(raw)
+        for at, read in self._readers:
+            values[at] = read(values[at])
+        return values
+
+
+def _float(value: Any) -> float | None:
+    return None if value is None else float(value)
 
 
 def _row_type(names: list[str]) -> Any:
@@ -80,17 +89,61 @@ def _row_type(names: list[str]) -> Any:
     return Row
 
 
-# For as long as the statement lives; those of the registry live as long as the process.
-_plans: WeakKeyDictionary[Executable, _Plan | None] = WeakKeyDictionary()
+class Plans:
+    """How statements are sent, for as long as they live; those of the registry live for ever."""
+
+    def __init__(self, schema: str | None = None) -> None:
+        self.schema = schema
+        self._compiling: dict[str, Any] = {}
+        if schema is not None:
+            self._compiling = {
+                "schema_translate_map": {None: schema},
+                "render_schema_translate": True,
+            }
+        self._plans: WeakKeyDictionary[Executable, Plan | None] = WeakKeyDictionary()
+
+    def of(self, statement: Executable, dialect: Any) -> Plan | None:
+        """How *statement* is sent; ``None`` if it takes SQLAlchemy itself."""
+        if statement not in self._plans:
+            self._plans[statement] = self._plan(statement, dialect)
+        return self._plans[statement]
+
+    def _plan(self, statement: Any, dialect: Any) -> Plan | None:
+        if not hasattr(statement, "exported_columns"):
+            return None
+        compiled = statement.compile(dialect=dialect, **self._compiling)
+        simple = (
+            isinstance(compiled, SQLCompiler)
+            # Values that change the text, and defaults that are computed at each execution.
+            and not compiled.post_compile_params
+            and not compiled.insert_prefetch
+            and not compiled.update_prefetch
+        )
+        return Plan(statement, compiled, dialect) if simple else None
+
+
+_OF_SQLITE = Plans()
 
 
 class Prepared:
     """Runs statements on one connection that is in autocommit mode and used by one thread."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._dialect = connection.dialect
-        self.raw: Any = connection.connection.dbapi_connection
-        connection.info[_INFO] = self
+    driver: ClassVar[str] = "sqlite3"
+
+    def __init__(self, connection: Connection, plans: Plans = _OF_SQLITE) -> None:
+        self.connection = connection
+        self.dialect = connection.dialect
+        self.raw: Any = connection.connection.driver_connection
+        self._plans = plans
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether the texts name a schema."""
+        return self._plans.schema is not None
+
+    def keep(self) -> None:
+        """Let `of` find it: the connection is lent to nobody else, for as long as it lives."""
+        self.connection.info[_INFO] = self
 
     @staticmethod
     def of(connection: Connection) -> Prepared | None:
@@ -102,37 +155,24 @@ class Prepared:
         """Run *statement*; ``None``, and nothing was done, if it takes SQLAlchemy itself."""
         if not isinstance(parameters, Mapping):
             return None
-        if statement not in _plans:
-            _plans[statement] = self._plan(statement)
-        plan = _plans[statement]
-        if plan is None:
-            return None
+        plan = self._plans.of(statement, self.dialect)
+        return None if plan is None else self._send(plan, plan.values(parameters))
+
+    def text_of(self, statement: Executable) -> str:
+        """What is sent for *statement*."""
+        plan = self._plans.of(statement, self.dialect)
+        assert plan is not None
+        return plan.sql
+
+    def _send(self, plan: Plan, values: Sequence[Any]) -> Answer:
         cursor = self.raw.cursor()
         try:
-            cursor.execute(plan.sql, plan.values(parameters))
+            cursor.execute(plan.sql, values)
             rows = plan.rows(cursor.fetchall()) if plan.width else ()
             return Answer(rows, cursor.rowcount)
         except sqlite3.Error as error:
             raise DBAPIError.instance(
-                plan.sql, None, error, sqlite3.Error, hide_parameters=True, dialect=self._dialect
+                plan.sql, None, error, sqlite3.Error, hide_parameters=True, dialect=self.dialect
             ) from error
         finally:
             cursor.close()
-
-    def text_of(self, statement: Executable) -> str:
-        """What is sent for *statement*, once it has been run."""
-        plan = _plans[statement]
-        assert plan is not None
-        return plan.sql
-
-    def _plan(self, statement: Any) -> _Plan | None:
-        compiled = statement.compile(dialect=self._dialect)
-        simple = (
-            isinstance(compiled, SQLCompiler)
-            and hasattr(statement, "exported_columns")
-            # Values that change the text, and defaults that are computed at each execution.
-            and not compiled.post_compile_params
-            and not compiled.insert_prefetch
-            and not compiled.update_prefetch
-        )
-        return _Plan(statement, compiled, self._dialect) if simple else None

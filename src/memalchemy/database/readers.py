@@ -61,7 +61,7 @@ class Readers:
     def connect(self) -> Connection:
         """A connection for the thread that asks."""
         connection = self._connect()
-        Prepared(connection)
+        Prepared(connection).keep()
         return connection
 
     def next_for(self, reader: _Reader) -> Queued | None:

@@ -41,15 +41,20 @@ class RolledBack(StatementFailed):
     """The database undid the transaction (deadlock, serialisation); repeating it is safe."""
 
 
+Lent = Connection | Prepared
+"""What a job is given: a connection, or one of ours that SQLAlchemy would only slow down."""
+
+
 def drive(
-    connection: Connection,
+    lent: Lent,
     program: Program[T],
     translate: Translate,
     options: dict[str, Any],
     event: Event | None = None,
 ) -> T:
     """Run *program* to its end. A statement's failure is thrown into it as our own error."""
-    prepared = Prepared.of(connection)
+    prepared = lent if isinstance(lent, Prepared) else Prepared.of(lent)
+    connection = lent.connection if isinstance(lent, Prepared) else lent
     try:
         statement, parameters = next(program)
         while True:

@@ -14,7 +14,9 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
+from sqlalchemy.util import greenlet_spawn
 
+from memalchemy.database.prepared import Plans, Prepared
 from memalchemy.database.running import translating
 from memalchemy.database.url import Target
 from memalchemy.errors import CapabilityMissing
@@ -22,6 +24,9 @@ from memalchemy.errors import CapabilityMissing
 T = TypeVar("T")
 
 _AUTOCOMMIT = {"isolation_level": "AUTOCOMMIT"}
+
+_OF_THE_POOL = {"pool_size", "max_overflow", "pool_timeout", "pool_recycle", "pool_pre_ping"}
+_CACHES = ("statement_cache_size", "prepared_statement_cache_size")
 
 # Engines inherited through a fork share sockets with the parent: never used, never closed here.
 _inherited: list[object] = []
@@ -64,6 +69,7 @@ class Served:
         refused: Callable[[BaseException], BaseException],
         autocommit: bool,
         pgbouncer: bool,
+        schema: str | None,
         connect_timeout: float,
         statement_timeout: float | None,
         engine_options: dict[str, Any],
@@ -80,6 +86,8 @@ class Served:
         # PgBouncer takes no server options, and psycopg has no timeout of its own for statements.
         psycopg = target is not None and target.url.drivername == "postgresql+psycopg"
         self._deadline = statement_timeout if psycopg and pgbouncer else None
+        straight = target is not None and _goes_straight(target, pgbouncer, engine_options)
+        self._plans = Plans(schema) if straight else None
         self._engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Engines]
         self._engines = weakref.WeakKeyDictionary()
         self._pid = os.getpid()
@@ -101,6 +109,24 @@ class Served:
             engines = Engines(engine, None if awaits else engine.execution_options(**_AUTOCOMMIT))
             self._engines[loop] = engines
         return engines
+
+    @property
+    def is_straight(self) -> bool:
+        """Whether `straight` is the way for programs."""
+        return self._plans is not None
+
+    async def straight(self, job: Callable[[Prepared], T], committing: list[bool] | None) -> T:
+        """Run the *job* of a program, its statements without SQLAlchemy; see `straight.lend`."""
+        from memalchemy.database.straight import lend  # imports the driver
+
+        engines = self.engines()
+        assert self._plans is not None
+        engine = engines.plain.sync_engine
+        engines.busy += 1
+        try:
+            return await greenlet_spawn(lend, engine, self._plans, job, self._refused, committing)
+        finally:
+            await engines.give_back()
 
     async def read(self, job: Callable[[Connection], T]) -> T:
         """Run a reading *job*; in autocommit, where that costs nothing."""
@@ -181,6 +207,18 @@ class Served:
             if autocommit and engines.autocommit is None:
                 await connection.execution_options(**_AUTOCOMMIT)
             yield connection
+
+
+def _goes_straight(target: Target, pgbouncer: bool, given: dict[str, Any]) -> bool:
+    """Whether asyncpg is asked without SQLAlchemy: not if statements cannot stay prepared, nor if
+    SQLAlchemy is given options of its own, as for logging or isolation.
+    """
+    if target.url.drivername != "postgresql+asyncpg" or pgbouncer:
+        return False
+    if given.keys() - _OF_THE_POOL - {"connect_args"}:
+        return False
+    settings = dict(target.url.query) | target.connect_args | dict(given.get("connect_args", {}))
+    return all(str(settings.get(name, "")) != "0" for name in _CACHES)
 
 
 def _options(

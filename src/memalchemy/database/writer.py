@@ -161,7 +161,9 @@ class Writer:
     def _begin(self) -> Connection:
         if self._connection is None:
             self._connection = self._connect()
-            self._raw = Prepared(self._connection).raw
+            prepared = Prepared(self._connection)
+            prepared.keep()
+            self._raw = prepared.raw
         self._raw.execute("BEGIN IMMEDIATE")
         return self._connection
 

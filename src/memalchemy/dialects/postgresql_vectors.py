@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
 from sqlalchemy import (
-    REAL,
     ClauseElement,
     ColumnClause,
     ColumnElement,
@@ -29,7 +29,6 @@ from sqlalchemy import (
     type_coerce,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY  # noqa: TID251
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import UserDefinedType
 
@@ -122,7 +121,7 @@ class Vectors(Dialect):
         return bindparam(name, type_=LargeBinary)
 
     def vector_parameter(self, vector: bytes, native: bool) -> Any:
-        return vectors.from_bytes(vector).tolist() if native else vector
+        return _spelt(vectors.from_bytes(vector).tolist()) if native else vector
 
     def vector_out(self, vector: ColumnElement[Any], native: bool) -> ColumnElement[Any]:
         # As text: a driver knows the native type only once it has been introduced to it.
@@ -141,13 +140,14 @@ class Vectors(Dialect):
         return cast(vector, half).op(_OPERATORS[metric], return_type=Float())(wanted)
 
     def query_vector(self, vector: Sequence[float]) -> Any:
-        return [float(number) for number in vector]
+        return _spelt(vector)
 
     def only_by_vector_index(self) -> Executable | None:
         # Of the ways to the order that is asked for, only the index's is left, whatever the planner
         # believes of the rows.
         set_ = ", ".join(f"set_config('{name}', :{bind}, true)" for bind, name in _SETTINGS.items())
-        return text(f"SELECT {set_}").bindparams(*(bindparam(b, type_=Text) for b in _SETTINGS))
+        query = text(f"SELECT {set_}").bindparams(*(bindparam(b, type_=Text) for b in _SETTINGS))
+        return query.columns(*(column(bind) for bind in _SETTINGS))
 
     def vector_index_settings(self, width: int) -> dict[str, str]:
         chosen = {"p_scan": "relaxed_order", "p_width": str(int(width))}
@@ -195,10 +195,14 @@ class Vectors(Dialect):
 
 
 def _given(name: str) -> ColumnElement[Any]:
-    """A vector that is bound as an array of numbers: no driver has to know the native type, and
-    what a driver sends in binary is read much faster than a text.
+    """A vector that is bound as its text, so that no driver has to know the native type. An array
+    of numbers would cost a driver more than the server saves by reading them in binary.
     """
-    return cast(bindparam(name, type_=ARRAY(REAL)), PgVector)
+    return cast(bindparam(name, type_=Text), PgVector)
+
+
+def _spelt(vector: Sequence[float]) -> str:
+    return orjson.dumps([float(number) for number in vector]).decode()
 
 
 def _once(value: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -239,6 +243,9 @@ def _vector_index(name: str, table: str, metric: str, dimensions: int) -> str:
     return (
         f"CREATE INDEX CONCURRENTLY {name} ON {table} USING hnsw "
         f"((vector::halfvec({int(dimensions)})) {_OPERATOR_CLASSES[metric]}) "
+        # Twice pgvector's own: with that, one in fifty of the ten nearest was missed where the
+        # namespace is a fifth of the vectors; with this, one in a hundred and fifty.
+        "WITH (ef_construction = 128) "
         f"WHERE dimensions = {int(dimensions)}"
     )
 

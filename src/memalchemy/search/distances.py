@@ -49,6 +49,10 @@ SPARE = 8
 """Vectors that are asked for beyond the items wanted, for those that have expired."""
 
 
+SHORT = 8192
+"""Bytes of a value that is read along with its distance, though it may not be wanted."""
+
+
 @dataclass
 class Known:
     """What was seen of a database, and when."""
@@ -133,6 +137,7 @@ class InDatabase:
         self._given: set[Item] = set()
         self._ready: list[Near] = []
         self._limit = 0
+        self._longest = SHORT
         self._is_all = False
         self._by_index: bool | None = None
 
@@ -140,6 +145,8 @@ class InDatabase:
         """The next *count* items; fewer at the end."""
         if self._by_index is None:
             self._by_index = await self._choose()
+        # Of a later page most were sent already: whoever wants the rest reads them by their keys.
+        self._longest = -1 if self._given else SHORT
         while len(self._ready) < count and not self._is_all:
             self._limit = max(self._limit * 2, len(self._given) + count + SPARE)
             if self._by_index and await self._ask_index(count):
@@ -208,22 +215,24 @@ class InDatabase:
 
     def _take(self, rows: Sequence[Any]) -> None:
         ranked = sorted(
-            (float(row.distance), str(row.namespace), str(row.key), str(row.field), int(row.part))
-            for row in rows
-            if row.alive
+            (row for row in rows if row.alive),
+            key=lambda row: (row.distance, row.namespace, row.key, row.field, row.part),
         )
         taken, self._ready = set(self._given), []
-        for distance, path, key, field_, part in ranked:
-            if (path, key) not in taken:
-                taken.add((path, key))
-                self._ready.append(self.wanted.near((path, key), (field_, part), distance))
+        for row in ranked:
+            item = str(row.namespace), str(row.key)
+            if item not in taken:
+                taken.add(item)
+                part = str(row.field), int(row.part)
+                stored = None if row.value is None else row
+                self._ready.append(self.wanted.near(item, part, float(row.distance), stored))
 
     def _exact(self) -> Program[Sequence[Any]]:
         d, wanted = self.db.dialect, self.wanted
         among = yield from self._among()
         if among is not None and not among:
             return []
-        binds: dict[str, Any] = {"p_limit": self._limit}
+        binds: dict[str, Any] = {"p_limit": self._limit, "p_longest": self._longest}
         if among is not None:
             (binds["p_keys"],) = key_lists(d, among, most=len(among))
         statement = rank_all(d, metric=wanted.metric, below=wanted.below, among=among is not None)
@@ -243,7 +252,8 @@ class InDatabase:
         statement = rank_by_index(
             d, metric=wanted.metric, below=wanted.below, dimensions=wanted.dimensions
         )
-        found = yield statement, self._binds | {"p_limit": self._limit}
+        binds = {"p_limit": self._limit, "p_longest": self._longest}
+        found = yield statement, self._binds | binds
         if before is not None:
             yield only_by_vector_index(d), before
         return found

@@ -26,7 +26,7 @@ from sqlalchemy.types import NULLTYPE
 from memalchemy.database import Database
 from memalchemy.dialects import Dialect
 from memalchemy.search.nearness import METRICS
-from memalchemy.search.scope import EMBEDDINGS, ITEMS, in_scope, is_listed, live_item
+from memalchemy.search.scope import EMBEDDINGS, ITEMS, STORED, in_scope, is_listed, live_item
 from memalchemy.statements import Numbers, Program, statement
 
 INDEXED_DIMENSIONS = Numbers(1, 4000, 384)
@@ -157,7 +157,11 @@ def live_items(d: Dialect) -> Executable | None:
 
 @statement(metric=METRICS, below=(False, True), among=(False, True))
 def rank_all(d: Dialect, metric: str, below: bool, among: bool) -> Executable | None:
-    """The nearest of all vectors of a scope, each compared; ``alive`` is 1 if the item is."""
+    """The nearest of all vectors of a scope, each compared; ``alive`` is 1 if the item is.
+
+    With the items' own columns; ``value`` is null if it is longer than ``p_longest`` bytes: most
+    that are found may be other parts of the same item, or more than are wanted.
+    """
     if not d.compares_vectors or (among and d.list_bytes is not None):
         return None
     distance = d.vector_distance(EMBEDDINGS.c.vector, "p_vector", metric).label("distance")
@@ -209,8 +213,11 @@ def _with_life(d: Dialect, query: Select[Any]) -> Executable:
     # The items of the nearest only: joined before, each vector of the scope would be looked up.
     near = d.once(query.limit(_integer("p_limit")), "near")
     alive = case((live_item(), literal_column("1")), else_=literal_column("0")).label("alive")
+    own = [ITEMS.c[name] for name in STORED if name not in ("namespace", "key", "value")]
+    is_short = d.byte_length(ITEMS.c.value) <= _integer("p_longest")
+    value = case((is_short, ITEMS.c.value)).label("value")
     return (
-        select(*(near.c[name] for name in (*PART, "distance")), alive)
+        select(*(near.c[name] for name in (*PART, "distance")), alive, *own, value)
         .select_from(near)
         .join(
             ITEMS,

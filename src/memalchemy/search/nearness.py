@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -53,14 +54,17 @@ class Wanted:
     def dimensions(self) -> int:
         return len(self.vector)
 
-    @property
+    @cached_property
     def is_unit(self) -> bool:
         """Whether the vector has the length 1, as models that normalise give them."""
         return abs(float(np.linalg.norm(self.vector.astype(np.float64))) - 1) < 1e-3
 
-    def near(self, item: Item, part: tuple[str, int], distance: float) -> Near:
+    def near(
+        self, item: Item, part: tuple[str, int], distance: float, stored: Any | None = None
+    ) -> Near:
         """The answer for an item of which one part is so far away."""
-        return Near(*item, *part, distance, score(self.metric, distance, unit=self.is_unit))
+        worth = score(self.metric, distance, unit=self.is_unit)
+        return Near(*item, *part, distance, worth, stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ class Near:
     part: int
     distance: float
     score: float
+    stored: Any | None = None
+    """The columns of the item itself, if they were read along with the distance."""
 
 
 def check_vector(vector: Any, what: str = "embedding") -> Floats:

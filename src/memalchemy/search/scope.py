@@ -30,6 +30,7 @@ STORED = (
     "lifetime",
     "value",
 )
+"""The columns that an item is made of."""
 
 HOUSE = "/~"
 """How memalchemy's own namespaces begin. In a user's ``~`` is escaped, as ~0, ~1 or ~2."""

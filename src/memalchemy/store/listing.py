@@ -259,17 +259,26 @@ class Listing(Shelf):
         wanted: Filter | None,
         connection: HostConnection | None,
         event: Event,
+        read: Sequence[Any] = (),
     ) -> dict[Place, StoreItem]:
-        """The items at *places*, in their order, that are there and pass the filter."""
-        found: dict[Place, StoreItem] = {}
+        """The items at *places*, in their order, that are there and pass the filter.
+
+        *read* are the rows of those that need not be read again.
+        """
+        rows = {(row.namespace, row.key): row for row in read}
         statement = queries.read_items(self.db.dialect)
-        for listed in key_lists(self.db.dialect, places):
+        missing = (place for place in places if place not in rows)
+        for listed in key_lists(self.db.dialect, missing):
             binds = {"k_tenant": self.db.tenant, "p_keys": listed}
             for row in await self._rows(statement, binds, connection, event, stale=True):
-                item = queries.item(row)
+                rows[row.namespace, row.key] = row
+        found: dict[Place, StoreItem] = {}
+        for place in places:
+            if place in rows:
+                item = queries.item(rows[place])
                 if wanted is None or wanted.matches(item.value, item.metadata):
-                    found[row.namespace, row.key] = item
-        return {place: found[place] for place in places if place in found}
+                    found[place] = item
+        return found
 
 
 def words_of(wanted: Filter | None) -> list[FieldWords]:

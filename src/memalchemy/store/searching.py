@@ -299,7 +299,11 @@ class Searching(Listing):
             plans[-1] = ranking.plan
             by_place = {(one.namespace, one.key): one for one in near}
             items = await self._items(
-                list(by_place), question.filter, question.connection, question.event
+                list(by_place),
+                question.filter,
+                question.connection,
+                question.event,
+                read=[one.stored for one in near if one.stored is not None],
             )
             for place, item in items.items():
                 yield Ranked(item, by_place[place].score, by_place[place].distance)

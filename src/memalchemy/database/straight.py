@@ -1,0 +1,130 @@
+"""Programs' statements straight to asyncpg, on connections of SQLAlchemy's pool.
+
+Here is what `database.prepared` is for a server: how a connection is lent for one job, and what is
+owed to the pool after it. Everything runs in a greenlet of SQLAlchemy's, where awaiting is a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from asyncpg import InterfaceError, InternalClientError, PostgresError
+from sqlalchemy import Connection, Engine, Executable
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.util import await_only
+
+from memalchemy.database.prepared import Plan, Plans, Prepared
+from memalchemy.database.running import translating
+from memalchemy.statements import Answer, Parameters
+
+T = TypeVar("T")
+
+
+class Straight(Prepared):
+    """Runs statements on one connection of asyncpg's, in one greenlet.
+
+    asyncpg prepares each text once per connection, and again where the schema has changed under it.
+    """
+
+    driver: ClassVar[str] = "asyncpg"
+
+    def __init__(self, connection: Connection, plans: Plans) -> None:
+        super().__init__(connection, plans)
+        self._leaves_transactions_alone = False
+
+    def execute(self, statement: Executable, parameters: Parameters) -> Answer | None:
+        answer = super().execute(statement, parameters)
+        if answer is None and not self._leaves_transactions_alone:
+            # SQLAlchemy must not begin one: there is none, or it is ours.
+            self.connection.execution_options(isolation_level="AUTOCOMMIT")
+            self._leaves_transactions_alone = True
+        return answer
+
+    def transaction(self, job: Callable[[Straight], T], committing: list[bool]) -> T:
+        """Run *job* in a transaction; *committing* becomes non-empty before COMMIT is sent."""
+        self._wait("BEGIN", self.raw.execute("BEGIN"))
+        try:
+            result = job(self)
+            committing.append(True)
+            self._wait("COMMIT", self.raw.execute("COMMIT"))
+        except Exception:
+            if not self.raw.is_closed() and self.raw.is_in_transaction():
+                self._roll_back()
+            raise
+        return result
+
+    def _send(self, plan: Plan, values: Sequence[Any]) -> Answer:
+        if plan.width:
+            rows = plan.rows(self._wait(plan.sql, self.raw.fetch(plan.sql, *values)))
+            return Answer(rows, len(rows))
+        status = self._wait(plan.sql, self.raw.execute(plan.sql, *values))
+        number = status.rpartition(" ")[2]
+        return Answer((), int(number) if number.isdecimal() else -1)
+
+    def _roll_back(self) -> None:
+        try:
+            self._wait("ROLLBACK", self.raw.execute("ROLLBACK"))
+        except (DBAPIError, OSError, TimeoutError) as error:
+            self.connection.invalidate(error)  # the pool would lend it with its transaction
+
+    def _wait(self, sql: str, answer: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            return await_only(answer)
+        except (PostgresError, InterfaceError, InternalClientError) as error:
+            # The last is what asyncpg says while the server's farewell is all that it has read.
+            lost = self.raw.is_closed() or isinstance(error, InternalClientError)
+            if lost:
+                # The others of its age have most likely gone the same way.
+                self.connection.engine.pool._invalidate(self.connection.connection, error)
+                self.connection.invalidate(error)
+            raise DBAPIError.instance(
+                sql,
+                None,
+                error,
+                Exception,
+                hide_parameters=True,
+                connection_invalidated=lost,
+                dialect=self.dialect,
+            ) from error
+
+
+def lend(
+    engine: Engine,
+    plans: Plans,
+    job: Callable[[Straight], T],
+    refused: Callable[[BaseException], BaseException],
+    committing: list[bool] | None,
+) -> T:
+    """Run *job* on a connection of *engine*, each statement a transaction of its own; in one for
+    all, if there is a *committing*.
+
+    A job that is cancelled leaves a statement that may still run: its connection is closed.
+    """
+    with translating(refused):
+        connection = _connect(engine)
+    try:
+        straight = Straight(connection, plans)
+        if committing is None:
+            return job(straight)
+        return straight.transaction(job, committing)
+    except Exception:
+        raise
+    except BaseException as error:
+        connection.invalidate(error)
+        raise
+    finally:
+        connection.close()
+
+
+def _connect(engine: Engine) -> Connection:
+    """A connection that is not known to be closed: of a server that went away each in the pool is,
+    and each would cost an attempt.
+    """
+    while True:
+        connection = engine.connect()
+        raw: Any = connection.connection.driver_connection
+        if not raw.is_closed():
+            return connection
+        connection.invalidate()
+        connection.close()

@@ -158,6 +158,10 @@ class Prepared:
         plan = self._plans.of(statement, self.dialect)
         return None if plan is None else self._send(plan, plan.values(parameters))
 
+    def give_way(self) -> Connection:
+        """The connection, for SQLAlchemy to run on it what `execute` does not."""
+        return self.connection
+
     def text_of(self, statement: Executable) -> str:
         """What is sent for *statement*."""
         plan = self._plans.of(statement, self.dialect)

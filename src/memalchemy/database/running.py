@@ -54,7 +54,6 @@ def drive(
 ) -> T:
     """Run *program* to its end. A statement's failure is thrown into it as our own error."""
     prepared = lent if isinstance(lent, Prepared) else Prepared.of(lent)
-    connection = lent.connection if isinstance(lent, Prepared) else lent
     try:
         statement, parameters = next(program)
         while True:
@@ -63,6 +62,7 @@ def drive(
             try:
                 answer = None if prepared is None else prepared.execute(statement, parameters)
                 if answer is None:
+                    connection = lent.give_way() if isinstance(lent, Prepared) else lent
                     result = connection.execute(statement, parameters, execution_options=options)
                     rows = result.all() if result.returns_rows else ()
                     answer = Answer(rows, result.rowcount)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from asyncpg import InterfaceError, InternalClientError, PostgresError
-from sqlalchemy import Connection, Engine, Executable
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.util import await_only
 
 from memalchemy.database.prepared import Plan, Plans, Prepared
 from memalchemy.database.running import translating
-from memalchemy.statements import Answer, Parameters
+from memalchemy.statements import Answer
 
 T = TypeVar("T")
 
@@ -33,13 +33,12 @@ class Straight(Prepared):
         super().__init__(connection, plans)
         self._leaves_transactions_alone = False
 
-    def execute(self, statement: Executable, parameters: Parameters) -> Answer | None:
-        answer = super().execute(statement, parameters)
-        if answer is None and not self._leaves_transactions_alone:
+    def give_way(self) -> Connection:
+        if not self._leaves_transactions_alone:
             # SQLAlchemy must not begin one: there is none, or it is ours.
             self.connection.execution_options(isolation_level="AUTOCOMMIT")
             self._leaves_transactions_alone = True
-        return answer
+        return self.connection
 
     def transaction(self, job: Callable[[Straight], T], committing: list[bool]) -> T:
         """Run *job* in a transaction; *committing* becomes non-empty before COMMIT is sent."""

@@ -1,4 +1,4 @@
-"""What of a conversation goes to the model: all of it, a window, a budget, or a summary and the rest.
+"""What of a conversation goes to the model: all, a window, a budget, or a summary and the rest.
 
 A manager is a pure policy on a list of messages. It takes `memalchemy.state.Message`, dicts and
 objects of other frameworks alike, gives back a new list of the very objects it was given, and never

@@ -121,8 +121,9 @@ class FoldingManager(ConversationManager):
 
         *cuts* are the places where it may be cut, ascending. A remembered summary of a first part
         is used while it is *enough*; if it is not, the new one is made from it and from what came
-        since, ``talk[start:stop]`` of *request*. A digest that was written because the summariser failed is used so, too, but nothing
-        is made from it: the next summary starts from the messages again.
+        since, ``talk[start:stop]`` of *request*. A digest that was written because the summariser
+        failed is used so, too, but nothing is made from it: the next summary starts from the
+        messages again.
         """
         marks = _marks(talk[: cuts[-1]], earlier)
         known = [(cut, found) for cut in cuts if (found := self._recall(marks[cut - 1]))]

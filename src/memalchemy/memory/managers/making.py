@@ -16,8 +16,8 @@ def make(
 ) -> Any:
     """A message as those of *kind* are: a dict if they are, else an object of their class.
 
-    *fields* are further ones that it needs. A dict has the metadata only if one of them has any: a model's API refuses keys that it does not
-    know. An object has it if its class takes it.
+    *fields* are further ones that it needs. A dict has the metadata only if one of them has any: a
+    model's API refuses keys that it does not know. An object has it if its class takes it.
 
     Raises:
         TypeError: the class cannot be made from a role and a content.

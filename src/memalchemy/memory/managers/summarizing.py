@@ -66,7 +66,7 @@ class SummarizingManager(FoldingManager):
         said = [messages[at] for at in talk]
 
         def request(start: int, stop: int, earlier: Summary | None) -> Request:
-            about = {"threshold": self.threshold}
+            about: dict[str, object] = {"threshold": self.threshold}
             return Request(said[start:stop], earlier, len(messages), about)
 
         count, summary = yield from self.fold(

@@ -96,7 +96,8 @@ class SlidingWindowManager(ConversationManager):
         newest = steps_of(messages, systems)[-1]
         speaks = any(is_user_turn(messages[at]) for at in newest)
         full = self.window_size is not None and len(newest) >= self.window_size
-        return None if speaks and (full or self.max_turns == 1) else anchor
+        one_turn = self.window_size is None and self.max_turns == 1
+        return None if one_turn or (speaks and full) else anchor
 
     def _first(self, messages: Sequence[Any], steps: list[list[int]], anchored: bool) -> int:
         first = 0
@@ -175,10 +176,13 @@ class TokenBudgetManager(ConversationManager):
             )
         kept = {at: messages[at] for at in leading}
         steps = steps_of(messages, systems)
-        if steps:
-            left -= self._newest(messages, steps.pop(), left, kept)
-        left = _take(kept, messages, costs, left, sorted(systems - leading, reverse=True))
         first = first_user(messages) if self.preserve_first_user else None
+        if steps:
+            newest = steps.pop()
+            # A result that is shortened shall not drive out the question that it is for.
+            asked = 0 if first is None or first in newest else costs[first]
+            left -= self._newest(messages, newest, left, asked if asked * 2 <= left else 0, kept)
+        left = _take(kept, messages, costs, left, sorted(systems - leading, reverse=True))
         left = _take(kept, messages, costs, left, () if first is None else (first,))
         for step in reversed(steps):
             more = [at for at in step if at not in kept]
@@ -191,8 +195,13 @@ class TokenBudgetManager(ConversationManager):
         tell_pruned("token_budget", messages, window, max_tokens=self.max_tokens)
         return window
 
-    def _newest(self, messages: list[Any], step: list[int], left: int, kept: dict[int, Any]) -> int:
-        found = self._fitted([messages[at] for at in step], left)
+    def _newest(
+        self, messages: list[Any], step: list[int], left: int, spare: int, kept: dict[int, Any]
+    ) -> int:
+        """Keep the newest step, and what it takes: it is shortened to leave *spare*."""
+        whole_step = [messages[at] for at in step]
+        fits = sum(map(self.token_counter, whole_step)) <= left
+        found = whole_step if fits else self._shortened(whole_step, left - spare)
         if found is None:
             _log.warning(
                 "the newest %d messages do not fit into %d tokens and are left out",
@@ -203,18 +212,14 @@ class TokenBudgetManager(ConversationManager):
         kept.update(zip(step, found, strict=True))
         return sum(map(self.token_counter, found))
 
-    def _fitted(self, step: list[Any], left: int) -> list[Any] | None:
-        def fits(tried: list[Any]) -> bool:
-            return all(m is not None for m in tried) and sum(map(self.token_counter, tried)) <= left
-
-        if fits(step):
-            return step
+    def _shortened(self, step: list[Any], left: int) -> list[Any] | None:
         best = None
         low, high = 0, max(map(len, map(text_of, step))) if self.shorten else -1
         while low <= high:
             longest = (low + high) // 2
             tried = [shortened(message, longest) for message in step]
-            if fits(tried):
+            known = all(message is not None for message in tried)
+            if known and sum(map(self.token_counter, tried)) <= left:
                 best, low = tried, longest + 1
             else:
                 high = longest - 1

@@ -19,7 +19,7 @@ from memalchemy.events import Event, subscribe
 from memalchemy.memory.managers import ContextCompactor, SummarizingManager, trim_to_recent
 from memalchemy.memory.managers import folding as folding_module
 from memalchemy.memory.managers.summaries import DIGEST_LINES
-from memalchemy.messages import is_system, role_of, text_of
+from memalchemy.messages import role_of, text_of
 from memalchemy.state import Message
 
 

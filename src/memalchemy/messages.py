@@ -27,7 +27,8 @@ _ROLE_OF_TYPE = {
 
 def read(message: Any, name: str) -> Any:
     """A field of a mapping or an attribute of an object; ``None`` if it has none."""
-    if isinstance(message, Mapping):
+    # An abstract class is slow to ask, and nearly all messages are dicts or objects.
+    if isinstance(message, (dict, Mapping)):
         return message.get(name)
     return getattr(message, name, None)
 
@@ -83,7 +84,7 @@ def calls_of(message: Any) -> list[str | None]:
     """The ids of the tools it calls, in order; ``None`` for a call without an id."""
     if role_of(message) != "assistant":
         return []
-    if read(message, "type") == "function_call":
+    if read(message, "role") is None and read(message, "type") == "function_call":
         return [read(message, "call_id")]
     calls = [read(call, "id") for call in read(message, "tool_calls") or ()]
     used = [read(block, "id") for block in blocks_of(message, "tool_use")]

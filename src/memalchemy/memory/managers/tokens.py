@@ -32,13 +32,25 @@ def estimate_tokens(message: Any) -> int:
     their arguments count; metadata is not sent. At least 1.
     """
     media, size = 0, 0
-    for piece in (read(message, name) for name in _SAID):
+    for piece in _said(message):
         for text in _texts(piece):
             if text is None:
                 media += MEDIA_TOKENS
             else:
                 size += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     return max(1, media + -(-size // 4))
+
+
+def _said(message: Any) -> Iterator[Any]:
+    fields = message
+    if not isinstance(message, (dict, Mapping)):
+        # To ask a pydantic model for what it does not have takes longer than all the rest.
+        extra = getattr(message, "__pydantic_extra__", None) or {}
+        fields = {**getattr(message, "__dict__", {}), **extra}
+    if "content" in fields:
+        yield from (fields[name] for name in _SAID if name in fields)
+    else:
+        yield from (read(message, name) for name in _SAID)
 
 
 def _texts(value: Any) -> Iterator[str | None]:

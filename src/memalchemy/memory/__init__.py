@@ -1,4 +1,1 @@
-"""Policies over the store and the log: what an agent remembers, and how it is put to use.
-
-Speaks to `Store`, `ThreadLog` and the contracts; knows no SQL.
-"""
+"""What an agent remembers over its conversations, on the store and the logs below."""

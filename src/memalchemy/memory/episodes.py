@@ -216,9 +216,15 @@ class EpisodeStore(BaseEpisodeStore):
         return f"{type(self).__name__}({self.store.db!r}, namespace={self.namespace!r})"
 
     async def write(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
+        """Keep an episode; one of the same ``id_`` is replaced."""
         await self._put(episode, connection)
 
     async def update(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
+        """Replace the episode of the same ``id_``.
+
+        Raises:
+            EpisodeNotFoundError: there is none.
+        """
         await self._put(episode, connection, must_be_there=True)
 
     async def get(self, id_: str, *, connection: HostConnection | None = None) -> Episode | None:
@@ -249,6 +255,12 @@ class EpisodeStore(BaseEpisodeStore):
         return found[:limit]
 
     async def delete(self, id_: str, *, connection: HostConnection | None = None) -> None:
+        """Remove an episode.
+
+        Raises:
+            EpisodeNotFoundError: there is none of that id.
+        """
+
         async def remove(tx: HostConnection) -> None:
             if (old := await self.get(id_, connection=tx)) is None:
                 raise EpisodeNotFoundError(id_)
@@ -259,9 +271,11 @@ class EpisodeStore(BaseEpisodeStore):
         await self._together(remove, connection)
 
     async def count(self, *, connection: HostConnection | None = None) -> int:
+        """How many episodes there are."""
         return await self.store.count(self.namespace, connection=connection)
 
     async def summary(self, *, connection: HostConnection | None = None) -> str:
+        """How many there are, and the newest."""
         lines = [f"{type(self).__name__}: {await self.count(connection=connection)} episodes"]
         if newest := await self.recent(1, connection=connection):
             lines.append(f"  newest: {_headline(newest[0])}")
@@ -270,23 +284,10 @@ class EpisodeStore(BaseEpisodeStore):
     async def _read_recent(self, n: int) -> list[Episode]:
         return await self.recent(n)
 
-    async def _search(
-        self,
-        query: str,
-        *,
-        filter: Mapping[str, Any] | None = None,
-        threshold: float | None = None,
-        connection: HostConnection | None = None,
-    ) -> list[Episode]:
-        hits = await self.store.search(
-            self.namespace,
-            query,
-            mode=self._mode,
-            filter=filter,
-            threshold=threshold,
-            limit=self.max_results,
-            connection=connection,
-        )
+    async def _search(self, query: str, **more: Any) -> list[Episode]:
+        """*more* are arguments of `Store.search`: ``filter``, ``threshold``, ``connection`` …"""
+        wanted = {"mode": self._mode, "limit": self.max_results, **more}
+        hits = await self.store.search(self.namespace, query, **wanted)
         return [_episode(hit.key, hit.value) for hit in hits]
 
     async def _put(
@@ -387,7 +388,9 @@ async def _said(call: MetadataFunction, episode: Episode) -> str:
 def _time_key(episode: Episode) -> str:
     """Sorts the latest first."""
     left = _LAST - episode.completed_at
-    return f"{(left.days * 86_400 + left.seconds) * 1_000_000 + left.microseconds:018} {episode.id_}"
+    return (
+        f"{(left.days * 86_400 + left.seconds) * 1_000_000 + left.microseconds:018} {episode.id_}"
+    )
 
 
 def _episode(id_: str, value: Any) -> Episode:
@@ -405,4 +408,3 @@ def _shown(value: Any) -> str:
 
 def _line(text: str) -> str:
     return text.replace("\n", "\n  ")
-

@@ -60,6 +60,9 @@ class KeyValue:
     Every method takes ``connection=``, as those of `Store`, and raises what they raise.
     """
 
+    _is_container = True
+    """Without ``await`` it takes ``in``, ``len`` and ``iter`` as well."""
+
     def __init__(
         self,
         db: Database,
@@ -197,12 +200,14 @@ class KeyValue:
     async def to_text(
         self, keys: Iterable[str] | None = None, *, connection: HostConnection | None = None
     ) -> str:
-        """``key: value`` in lines, the values as JSON: all of them, or those of *keys* there are."""
+        """``key: value`` in lines, values as JSON: all there are, or those of *keys*."""
         wanted = list(keys or ())
         if wanted:
             places = [(self.namespace, key) for key in wanted]
             found = await self.store.get_batch(places, connection=connection)
-            pairs = [(key, found[place]) for key, place in zip(wanted, places, strict=True) if place in found]
+            pairs = [
+                (key, found[at]) for key, at in zip(wanted, places, strict=True) if at in found
+            ]
         else:
             pairs = await self.items(connection=connection)
         return "\n".join(f"{key}: {_json(value)}" for key, value in pairs)

@@ -18,6 +18,7 @@ from memalchemy.sync.face import Face, Root
 LINE = 100
 HEAD = '"""Generated: MEMALCHEMY_REGENERATE=1 pytest tests/test_sync_stub.py."""\n'
 _ENTERING = ("__init__", "__enter__", "__exit__")
+_CONTAINER = ("__contains__", "__iter__", "__len__")
 _ELSEWHERE = {"AbstractContextManager": "contextlib", "Self": "typing"}
 
 
@@ -48,7 +49,7 @@ class Stub:
             lines += [_docstring(face.__doc__, 4), ""]
         lines += sorted(self._attributes(face))
         for member in sorted(set(dir(face)), key=_place):
-            if member in _ENTERING or not member.startswith("_"):
+            if member in _ENTERING + _CONTAINER or not member.startswith("_"):
                 lines += self._member(face, member)
         return "\n".join(lines).rstrip() + "\n"
 

@@ -6,10 +6,12 @@ import inspect
 import os
 from pathlib import Path
 
+from pydantic import BaseModel
+
 import memalchemy
 from memalchemy import errors
 
-_BUILTIN = (BaseException, ImportError)
+_BUILTIN = (BaseException, ImportError, BaseModel, str)
 SNAPSHOT = Path(__file__).parent / "public_api.txt"
 
 
@@ -21,6 +23,7 @@ def _surface() -> str:
             lines.append(name)
             continue
         lines.append(f"class {name}{_signature(value.__init__)}")
+        lines += [f"  {field}" for field in getattr(value, "model_fields", ())]
         for member, _ in inspect.getmembers(value):
             builtin = any(member in vars(base) for base in _BUILTIN if issubclass(value, base))
             if member.startswith("_") or builtin:
@@ -65,7 +68,8 @@ def test_every_public_method_has_a_docstring() -> None:
             continue
         assert value.__doc__, name
         for member, function in inspect.getmembers(value, inspect.isfunction):
-            if not member.startswith("_"):
+            inherited = any(member in vars(base) for base in _BUILTIN if issubclass(value, base))
+            if not member.startswith("_") and not inherited:
                 assert function.__doc__, f"{name}.{member}"
 
 

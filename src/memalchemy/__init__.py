@@ -29,6 +29,7 @@ from memalchemy.errors import (
     Corrupt,
     DatabaseUnreachable,
     DriverMissing,
+    EpisodeNotFoundError,
     MemalchemyError,
     NotFound,
     NotSerialisable,
@@ -42,6 +43,8 @@ from memalchemy.errors import (
 if TYPE_CHECKING:
     from memalchemy.checkpoints import Checkpointer
     from memalchemy.database import Database
+    from memalchemy.memory.episodes import Episode, EpisodeStore, EpisodicMemory, RecallMode
+    from memalchemy.memory.key_value import KeyValue
     from memalchemy.store import Store
     from memalchemy.store.context import NamespacedStore, StoreContext
 
@@ -57,10 +60,16 @@ __all__ = [
     "DatabaseUnreachable",
     "Diff",
     "DriverMissing",
+    "Episode",
+    "EpisodeNotFoundError",
+    "EpisodeStore",
+    "EpisodicMemory",
+    "KeyValue",
     "MemalchemyError",
     "NamespacedStore",
     "NotFound",
     "NotSerialisable",
+    "RecallMode",
     "Retention",
     "SchemaOutdated",
     "SchemaTooNew",
@@ -84,8 +93,13 @@ __all__ = [
 _LATER = {
     "Checkpointer": "memalchemy.checkpoints",
     "Database": "memalchemy.database",
+    "Episode": "memalchemy.memory.episodes",
+    "EpisodeStore": "memalchemy.memory.episodes",
+    "EpisodicMemory": "memalchemy.memory.episodes",
+    "KeyValue": "memalchemy.memory.key_value",
     "NamespacedStore": "memalchemy.store.context",
     "Store": "memalchemy.store",
+    "RecallMode": "memalchemy.memory.episodes",
     "StoreContext": "memalchemy.store.context",
 }
 

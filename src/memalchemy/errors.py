@@ -33,6 +33,16 @@ class NotFound(MemalchemyError, LookupError):
     code = "MA-NOT-FOUND"
 
 
+class EpisodeNotFoundError(NotFound):
+    """There is no episode of that id; nothing was changed."""
+
+    code = "MA-EPISODE-NOT-FOUND"
+
+    def __init__(self, id_: str) -> None:
+        super().__init__(f"there is no episode {id_!r}")
+        self.id_ = id_
+
+
 class ThreadDeleted(MemalchemyError):
     """The thread was deleted after the state that this write builds on; nothing was written.
 

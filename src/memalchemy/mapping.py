@@ -71,3 +71,12 @@ def from_mapping(stored: dict[str, Any], state_type: Any | None) -> Any:
     if _is_model(state_type):
         return state_type.model_validate(stored)
     return state_type(stored)
+
+
+def plain(value: Any) -> Any:
+    """*value* with what its pydantic models give as JSON in their place, at any depth."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        return type(value)(map(plain, value))
+    return value.model_dump(mode="json") if _is_model(type(value)) else value

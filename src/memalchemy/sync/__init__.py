@@ -8,6 +8,9 @@ Each class is derived from the asynchronous one, and the stub beside this file f
 adding a line here, `MEMALCHEMY_REGENERATE=1 pytest tests/test_sync_stub.py`.
 """
 
+from importlib import import_module
+from typing import Any
+
 from memalchemy import checkpoints, database, store
 from memalchemy.store import context
 from memalchemy.sync.face import LazyIterator, Root, face
@@ -19,10 +22,28 @@ Store = face(store.Store)
 NamespacedStore = face(context.NamespacedStore)
 StoreContext = face(context.StoreContext)
 
+_LATER = {
+    "EpisodeStore": "memalchemy.memory.episodes",
+    "EpisodicMemory": "memalchemy.memory.episodes",
+    "KeyValue": "memalchemy.memory.key_value",
+}
+"""Where the classes are whose modules take a while to import."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    made = face(getattr(import_module(_LATER[name]), name))
+    return globals().setdefault(name, made)
+
+
 __all__ = [
     "Checkpointer",
     "Database",
+    "EpisodeStore",
+    "EpisodicMemory",
     "HostConnection",
+    "KeyValue",
     "LazyIterator",
     "NamespacedStore",
     "Savepoint",

@@ -1,6 +1,6 @@
 """Generated: MEMALCHEMY_REGENERATE=1 pytest tests/test_sync_stub.py."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from os import PathLike
 from typing import Any, Literal, Self
@@ -26,6 +26,8 @@ from memalchemy.database import T, U
 from memalchemy.database.running import Then
 from memalchemy.dialects import Dialect
 from memalchemy.events import Event
+from memalchemy.memory.episodes import BaseEpisodeStore, Episode, MetadataFunction, RecallMode
+from memalchemy.memory.key_value import KeyValueEntry
 from memalchemy.search.vectors import Metric
 from memalchemy.statements import Program
 from memalchemy.store.batches import Batch
@@ -39,7 +41,10 @@ from memalchemy.sync.host import Transaction as Transaction
 __all__ = [
     "Checkpointer",
     "Database",
+    "EpisodeStore",
+    "EpisodicMemory",
     "HostConnection",
+    "KeyValue",
     "LazyIterator",
     "NamespacedStore",
     "Savepoint",
@@ -603,6 +608,241 @@ class Checkpointer:
         many checkpoints went. A thread goes as a whole; otherwise batches, busy threads, *dry_run*
         and *progress* are as in `prune`. `memalchemy.space.reclaim` gives the space back.
         """
+
+class EpisodeStore:
+    """Episodes in the database: whole or absent, one of each id, seen by every process.
+
+    Args:
+        db: where to keep them.
+        namespace: whose they are: those of another are never seen.
+        max_results: how many `recall` gives at most.
+        recall_mode: by likeness, or by recency.
+        embedder: as for `Store`: likeness is then of words and meaning, without it of words.
+        ttl: how long an episode is kept.
+
+    Every method but `recall` takes ``connection=``, as those of `Store`; `recall` passes it on.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        namespace: Namespace = ('episodes',),
+        max_results: int = 5,
+        recall_mode: RecallMode | str = "search",
+        embedder: Embedder | None = None,
+        ttl: Seconds | None = None,
+    ) -> None: ...
+    def count(self, *, connection: HostConnection | None = None) -> int:
+        """How many episodes there are."""
+
+    def delete(self, id_: str, *, connection: HostConnection | None = None) -> None:
+        """Remove an episode.
+
+        Raises:
+            EpisodeNotFoundError: there is none of that id.
+        """
+
+    def get(self, id_: str, *, connection: HostConnection | None = None) -> Episode | None:
+        """The episode of that id, or ``None``."""
+
+    def recall(self, query: str, **more: Any) -> list[Episode]:
+        """At most ``max_results`` episodes, by recency or by likeness to *query*.
+
+        *more* goes to the search; by recency neither it nor *query* matters.
+        """
+
+    def recent(self, limit: int = 5, *, connection: HostConnection | None = None) -> list[Episode]:
+        """At most *limit* episodes, the latest ``completed_at`` first, whatever the mode."""
+
+    def summary(self, *, connection: HostConnection | None = None) -> str:
+        """How many there are, and the newest."""
+
+    def update(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
+        """Replace the episode of the same ``id_``.
+
+        Raises:
+            EpisodeNotFoundError: there is none.
+        """
+
+    def write(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
+        """Keep an episode; one of the same ``id_`` is replaced."""
+
+class EpisodicMemory:
+    """What an agent's loop calls: `recall` before a task, `record` after it.
+
+    *metadata_fns* each give a text about an episode, such as a reflection, which is kept under
+    their name in its metadata. They may be coroutines, or objects with an asynchronous call.
+    """
+
+    def __init__(
+        self,
+        store: BaseEpisodeStore,
+        metadata_fns: Mapping[str, MetadataFunction] | None = None,
+    ) -> None: ...
+    def delete(self, id_: str) -> None:
+        """`BaseEpisodeStore.delete`."""
+
+    def recall(self, task: Any, **more: Any) -> str:
+        """Episodes like *task*, a text or an object with ``instruction``, as text; ``""``: none."""
+
+    def record(self, episode: Episode) -> Episode:
+        """Keep *episode* with what the functions say of it; the episode that was kept."""
+
+    def summary(self) -> str:
+        """`BaseEpisodeStore.summary`."""
+
+    def update(self, episode: Episode) -> None:
+        """`BaseEpisodeStore.update`."""
+
+class KeyValue:
+    """Values under plain keys.
+
+    What is written is whole or absent, and seen by every process. Keys come in the order of their
+    code points. Values are any that the library stores; pydantic models in them, which become what
+    ``model_dump(mode="json")`` gives. Every read builds new objects.
+
+    Args:
+        db: where to keep them.
+        namespace: several of them beside each other.
+        agent_id: who writes, where a call does not say.
+        index_text: make the words of the values findable with `Store.search`.
+
+    Every method takes ``connection=``, as those of `Store`, and raises what they raise.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        namespace: Namespace = ('kv',),
+        agent_id: str | None = None,
+        index_text: bool = False,
+    ) -> None: ...
+    def __contains__(self: Any, key: object) -> bool:
+        """`exists`."""
+
+    def __iter__(self: Any) -> Iterator[str]:
+        """`keys`."""
+
+    def __len__(self: Any) -> int:
+        """`count`."""
+
+    def clear(self, *, connection: HostConnection | None = None) -> int:
+        """Remove every key, and no agent's memory; how many."""
+
+    def close(self) -> None:
+        """Nothing to do: connections are the database's."""
+
+    def compare_and_swap(
+        self,
+        key: str,
+        expected: Any,
+        new: Any,
+        *,
+        agent_id: str | None = None,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Set a key to *new* if it holds *expected*; whether it did. Of several racers one wins.
+
+        *expected* is a value, which must be equal and of the same types; ``None``, which a key
+        that is not there holds as well; ``ABSENT``, for a key that is not there; or an entry that
+        was read, for a key that nobody has written since.
+        """
+
+    def count(self, *, connection: HostConnection | None = None) -> int:
+        """How many keys there are; ``len``, where nothing need be awaited."""
+
+    def delete(self, key: str, *, connection: HostConnection | None = None) -> bool:
+        """Remove a key; whether it was there."""
+
+    def delete_memory(
+        self,
+        agent_id: str,
+        session_key: str = "default",
+        *,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Remove it; whether it was there."""
+
+    def exists(self, key: object, *, connection: HostConnection | None = None) -> bool:
+        """Whether the key is there, whatever its value; ``in``, where nothing need be awaited."""
+
+    def items(
+        self,
+        *,
+        prefix: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[tuple[str, Any]]:
+        """Keys with their values, by key; of one page of 500 as of one moment."""
+
+    def keys(
+        self,
+        *,
+        prefix: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[str]:
+        """Every key, or those that begin with *prefix*, in the order of their code points."""
+
+    def read(
+        self,
+        key: str,
+        default: Any = None,
+        *,
+        connection: HostConnection | None = None,
+    ) -> Any:
+        """The value; *default* if the key is not there. A stored ``None`` is ``None``."""
+
+    def read_all(self, *, connection: HostConnection | None = None) -> dict[str, Any]:
+        """Every key and its value, by key."""
+
+    def read_entry(
+        self,
+        key: str,
+        *,
+        connection: HostConnection | None = None,
+    ) -> KeyValueEntry | None:
+        """The value with its writer, time and version, or ``None``."""
+
+    def read_memory(
+        self,
+        agent_id: str,
+        session_key: str = "default",
+        *,
+        connection: HostConnection | None = None,
+    ) -> dict[str, Any] | None:
+        """``turns``, ``summary`` and ``updated_at``, or ``None``."""
+
+    def to_text(
+        self,
+        keys: Iterable[str] | None = None,
+        *,
+        connection: HostConnection | None = None,
+    ) -> str:
+        """``key: value`` in lines, values as JSON: all there are, or those of *keys*."""
+
+    def write(
+        self,
+        key: str,
+        value: Any,
+        *,
+        agent_id: str | None = None,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Set a key; its version, 1 if it is new."""
+
+    def write_memory(
+        self,
+        agent_id: str,
+        *,
+        turns: Iterable[Any],
+        summary: str = "",
+        session_key: str = "default",
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Set what an agent remembers of a session, apart from the keys; its version."""
 
 class NamespacedStore:
     """A store that knows its namespace; options pass through. ``store`` has what is not here."""

@@ -229,10 +229,27 @@ def face(of: type, base: type[Face] = Face) -> type[Any]:
         else:
             members[name] = member
     members = {k: v for k, v in members.items() if k == "__init__" or k not in vars(base)}
+    if getattr(of, "_is_container", False):
+        members |= {"__contains__": _contains, "__len__": _count, "__iter__": _keys}
     home = {"__module__": __package__, "__qualname__": of.__name__, "__doc__": plain(of.__doc__)}
     made = type(of.__name__, (base,), members | home)
     _faces[of] = made
     return made
+
+
+def _contains(self: Any, key: object) -> bool:
+    """`exists`."""
+    return bool(self.exists(key))
+
+
+def _count(self: Any) -> int:
+    """`count`."""
+    return int(self.count())
+
+
+def _keys(self: Any) -> Iterator[str]:
+    """`keys`."""
+    return iter(self.keys())
 
 
 def plain(text: str | None) -> str | None:

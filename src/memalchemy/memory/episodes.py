@@ -1,0 +1,410 @@
+"""Episodes: what an agent did, task by task, recalled by recency or by likeness.
+
+`BaseEpisodeStore` is for stores of one's own, `EpisodeStore` keeps them in the database, and
+`EpisodicMemory` is what an agent's loop calls. Knows no SQL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from inspect import isawaitable
+from typing import Any, final
+from uuid import uuid4
+from xml.sax.saxutils import escape, quoteattr
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from memalchemy.contracts import Seconds
+from memalchemy.database import Database, HostConnection
+from memalchemy.errors import Conflict, EpisodeNotFoundError
+from memalchemy.store import Store
+from memalchemy.store.embedding import Embedder
+from memalchemy.store.shelf import Namespace
+
+PAGE = 100
+BY_TIME = "by time"
+EMBEDDED = ("task", "result", "error")
+_LAST = datetime.max.replace(tzinfo=UTC)
+
+
+class RecallMode(StrEnum):
+    """How `BaseEpisodeStore.recall` chooses."""
+
+    RECENT = "recent"
+    SEARCH = "search"
+
+
+class EpisodeFormatMode(StrEnum):
+    """How an episode reads as text."""
+
+    XML = "xml"
+    CONCAT = "concat"
+
+
+class MaxResultsExceededWarning(UserWarning):
+    """A store's `_search` or `_read_recent` gave more than ``max_results``; the rest is dropped."""
+
+
+class Episode(BaseModel):
+    """One task that was done, or that failed. ``completed_at`` is aware, and UTC if it was naive.
+
+    *task*, *result* and *error* are texts; an object with ``instruction``, one with ``content``,
+    and an exception are taken for theirs.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    id_: str = Field(default_factory=lambda: str(uuid4()), min_length=1)
+    task: str
+    rollout: str = ""
+    result: str | None = None
+    error: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    completed_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
+
+    @field_validator("task", "result", mode="before")
+    @classmethod
+    def _text(cls, given: Any) -> Any:
+        for name in ("instruction", "content"):
+            if isinstance(text := getattr(given, name, None), str):
+                return text
+        return given
+
+    @field_validator("error", mode="before")
+    @classmethod
+    def _said(cls, given: Any) -> Any:
+        return f"{type(given).__name__}: {given}" if isinstance(given, BaseException) else given
+
+    @field_validator("completed_at")
+    @classmethod
+    def _aware(cls, given: datetime) -> datetime:
+        return given.replace(tzinfo=UTC) if given.tzinfo is None else given.astimezone(UTC)
+
+    def format(
+        self,
+        mode: EpisodeFormatMode | str = EpisodeFormatMode.XML,
+        exclude: Collection[str] = ("id_", "rollout"),
+    ) -> str:
+        """The fields that hold something, as text for a prompt.
+
+        As XML, what the episode holds is escaped: no text in it ends an element or begins one.
+        """
+        mode = EpisodeFormatMode(mode)
+        fields = [
+            (name, value)
+            for name, value in self.model_dump().items()
+            if value and name not in exclude and name != "metadata"
+        ]
+        extra = {} if "metadata" in exclude else self.metadata
+        if mode is EpisodeFormatMode.CONCAT:
+            pairs = [*fields, *extra.items()]
+            return "\n".join(f"{_line(name)}: {_line(_shown(value))}" for name, value in pairs)
+        lines = [f"    <{name}>{escape(_shown(value))}</{name}>" for name, value in fields]
+        lines += [
+            f"    <metadata name={quoteattr(name)}>{escape(_shown(value))}</metadata>"
+            for name, value in extra.items()
+        ]
+        return "\n".join(("  <episode>", *lines, "  </episode>"))
+
+    def __str__(self) -> str:
+        return self.format()
+
+
+class BaseEpisodeStore(ABC):
+    """A store of episodes. A subclass keeps and finds them; `recall` is the same for all."""
+
+    def __init__(
+        self, max_results: int = 5, recall_mode: RecallMode | str = RecallMode.SEARCH
+    ) -> None:
+        if type(max_results) is not int or max_results < 1:
+            raise ValueError(f"max_results is a whole number from 1 on, not {max_results!r}")
+        self.max_results = max_results
+        self.recall_mode = RecallMode(recall_mode)
+
+    @abstractmethod
+    async def write(self, episode: Episode) -> None:
+        """Keep an episode; one of the same ``id_`` is replaced."""
+
+    @abstractmethod
+    async def _read_recent(self, n: int) -> list[Episode]:
+        """At most *n* episodes, the latest ``completed_at`` first."""
+
+    @abstractmethod
+    async def _search(self, query: str, **more: Any) -> list[Episode]:
+        """At most ``max_results`` episodes that are like *query*, the likest first."""
+
+    @final
+    async def recall(self, query: str, **more: Any) -> list[Episode]:
+        """At most ``max_results`` episodes, by recency or by likeness to *query*.
+
+        *more* goes to the search; by recency neither it nor *query* matters.
+        """
+        if self.recall_mode is RecallMode.RECENT:
+            asked, found = "_read_recent", await self._read_recent(self.max_results)
+        else:
+            asked, found = "_search", await self._search(query, **more)
+        if len(found) > self.max_results:
+            warnings.warn(
+                f"{type(self).__name__}.{asked} gave {len(found)} episodes, and max_results is "
+                f"{self.max_results}: the rest was dropped",
+                MaxResultsExceededWarning,
+                stacklevel=2,
+            )
+        return found[: self.max_results]
+
+    @abstractmethod
+    async def update(self, episode: Episode) -> None:
+        """Replace the episode of the same ``id_``.
+
+        Raises:
+            EpisodeNotFoundError: there is none.
+        """
+
+    @abstractmethod
+    async def delete(self, id_: str) -> None:
+        """Remove an episode.
+
+        Raises:
+            EpisodeNotFoundError: there is none of that id.
+        """
+
+    @abstractmethod
+    async def count(self) -> int:
+        """How many episodes there are."""
+
+    @abstractmethod
+    async def summary(self) -> str:
+        """What there is, in a few lines for a person."""
+
+
+class EpisodeStore(BaseEpisodeStore):
+    """Episodes in the database: whole or absent, one of each id, seen by every process.
+
+    Args:
+        db: where to keep them.
+        namespace: whose they are: those of another are never seen.
+        max_results: how many `recall` gives at most.
+        recall_mode: by likeness, or by recency.
+        embedder: as for `Store`: likeness is then of words and meaning, without it of words.
+        ttl: how long an episode is kept.
+
+    Every method but `recall` takes ``connection=``, as those of `Store`; `recall` passes it on.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        namespace: Namespace = ("episodes",),
+        max_results: int = 5,
+        recall_mode: RecallMode | str = RecallMode.SEARCH,
+        embedder: Embedder | None = None,
+        ttl: Seconds | None = None,
+    ) -> None:
+        super().__init__(max_results, recall_mode)
+        self.store = Store(db, embedder=embedder, index=EMBEDDED if embedder else None, ttl=ttl)
+        self.namespace = tuple(namespace)
+        self._times = (*self.namespace, BY_TIME)
+        self._mode = "text" if embedder is None else "hybrid"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.store.db!r}, namespace={self.namespace!r})"
+
+    async def write(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
+        """Keep an episode; one of the same ``id_`` is replaced."""
+        await self._put(episode, connection)
+
+    async def update(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
+        """Replace the episode of the same ``id_``.
+
+        Raises:
+            EpisodeNotFoundError: there is none.
+        """
+        await self._put(episode, connection, must_be_there=True)
+
+    async def get(self, id_: str, *, connection: HostConnection | None = None) -> Episode | None:
+        """The episode of that id, or ``None``."""
+        value = await self.store.get(self.namespace, id_, connection=connection)
+        return None if value is None else _episode(id_, value)
+
+    async def recent(
+        self, limit: int = 5, *, connection: HostConnection | None = None
+    ) -> list[Episode]:
+        """At most *limit* episodes, the latest ``completed_at`` first, whatever the mode."""
+        found: list[Episode] = []
+        after: str | None = None
+        while len(found) < limit:
+            keys = await self.store.list_keys(
+                self._times, max(PAGE, limit), after=after, connection=connection
+            )
+            ids = [key.partition(" ")[2] for key in keys]
+            places = [(self.namespace, id_) for id_ in ids]
+            values = await self.store.get_batch(places, connection=connection)
+            for key, id_ in zip(keys, ids, strict=True):
+                value = values.get((self.namespace, id_))
+                if value is not None and _time_key(one := _episode(id_, value)) == key:
+                    found.append(one)
+            if len(keys) < max(PAGE, limit):
+                break
+            after = keys[-1]
+        return found[:limit]
+
+    async def delete(self, id_: str, *, connection: HostConnection | None = None) -> None:
+        """Remove an episode.
+
+        Raises:
+            EpisodeNotFoundError: there is none of that id.
+        """
+
+        async def remove(tx: HostConnection) -> None:
+            if (old := await self.get(id_, connection=tx)) is None:
+                raise EpisodeNotFoundError(id_)
+            await self.store.delete(self._times, _time_key(old), connection=tx)
+            if not await self.store.delete(self.namespace, id_, connection=tx):
+                raise EpisodeNotFoundError(id_)
+
+        await self._together(remove, connection)
+
+    async def count(self, *, connection: HostConnection | None = None) -> int:
+        """How many episodes there are."""
+        return await self.store.count(self.namespace, connection=connection)
+
+    async def summary(self, *, connection: HostConnection | None = None) -> str:
+        """How many there are, and the newest."""
+        lines = [f"{type(self).__name__}: {await self.count(connection=connection)} episodes"]
+        if newest := await self.recent(1, connection=connection):
+            lines.append(f"  newest: {_headline(newest[0])}")
+        return "\n".join(lines)
+
+    async def _read_recent(self, n: int) -> list[Episode]:
+        return await self.recent(n)
+
+    async def _search(self, query: str, **more: Any) -> list[Episode]:
+        """*more* are arguments of `Store.search`: ``filter``, ``threshold``, ``connection`` …"""
+        wanted = {"mode": self._mode, "limit": self.max_results, **more}
+        hits = await self.store.search(self.namespace, query, **wanted)
+        return [_episode(hit.key, hit.value) for hit in hits]
+
+    async def _put(
+        self,
+        episode: Episode,
+        connection: HostConnection | None,
+        *,
+        must_be_there: bool = False,
+    ) -> None:
+        value = episode.model_dump(exclude={"id_", "metadata"})
+        id_, now = episode.id_, _time_key(episode)
+
+        async def replace(tx: HostConnection) -> None:
+            item = await self.store.get_item(self.namespace, id_, connection=tx)
+            if item is None and must_be_there:
+                raise EpisodeNotFoundError(id_)
+            before = None if item is None else _time_key(_episode(id_, item.value))
+            if before not in (None, now):
+                await self.store.delete(self._times, before, connection=tx)
+            version = None if item is None else item.version
+            await self.store.put(
+                self.namespace,
+                id_,
+                value | {"metadata": episode.metadata},
+                expected_version=version,
+                connection=tx,
+            )
+            if before != now:
+                await self.store.put(self._times, now, None, index=False, connection=tx)
+
+        await self._together(replace, connection)
+
+    async def _together(
+        self,
+        work: Callable[[HostConnection], Awaitable[None]],
+        connection: HostConnection | None,
+    ) -> None:
+        """Do *work* in one transaction, again if another wrote the same episode meanwhile."""
+        while True:
+            try:
+                if connection is not None:
+                    return await work(connection)
+                async with self.store.db.transaction() as tx:
+                    return await work(tx)
+            except Conflict:
+                continue
+
+
+MetadataFunction = Callable[[Episode], str | Awaitable[str]]
+
+
+class EpisodicMemory:
+    """What an agent's loop calls: `recall` before a task, `record` after it.
+
+    *metadata_fns* each give a text about an episode, such as a reflection, which is kept under
+    their name in its metadata. They may be coroutines, or objects with an asynchronous call.
+    """
+
+    def __init__(
+        self,
+        store: BaseEpisodeStore,
+        metadata_fns: Mapping[str, MetadataFunction] | None = None,
+    ) -> None:
+        self.store = store
+        self.metadata_fns = dict(metadata_fns or {})
+
+    async def recall(self, task: Any, **more: Any) -> str:
+        """Episodes like *task*, a text or an object with ``instruction``, as text; ``""``: none."""
+        query = str(getattr(task, "instruction", task))
+        return "\n".join(map(str, await self.store.recall(query, **more)))
+
+    async def record(self, episode: Episode) -> Episode:
+        """Keep *episode* with what the functions say of it; the episode that was kept."""
+        said = await asyncio.gather(*(_said(call, episode) for call in self.metadata_fns.values()))
+        metadata = episode.metadata | dict(zip(self.metadata_fns, said, strict=True))
+        kept = episode.model_copy(update={"metadata": metadata}, deep=True)
+        await self.store.write(kept)
+        return kept
+
+    async def update(self, episode: Episode) -> None:
+        """`BaseEpisodeStore.update`."""
+        await self.store.update(episode)
+
+    async def delete(self, id_: str) -> None:
+        """`BaseEpisodeStore.delete`."""
+        await self.store.delete(id_)
+
+    async def summary(self) -> str:
+        """`BaseEpisodeStore.summary`."""
+        return await self.store.summary()
+
+
+async def _said(call: MetadataFunction, episode: Episode) -> str:
+    said = call(episode)
+    return await said if isawaitable(said) else said
+
+
+def _time_key(episode: Episode) -> str:
+    """Sorts the latest first."""
+    left = _LAST - episode.completed_at
+    return (
+        f"{(left.days * 86_400 + left.seconds) * 1_000_000 + left.microseconds:018} {episode.id_}"
+    )
+
+
+def _episode(id_: str, value: Any) -> Episode:
+    return Episode(id_=id_, **value)
+
+
+def _headline(episode: Episode) -> str:
+    first = episode.task.splitlines()[0] if episode.task else ""
+    return f"{_shown(episode.completed_at)} | {first[:60]}"
+
+
+def _shown(value: Any) -> str:
+    return f"{value:%Y-%m-%d %H:%M:%S}" if isinstance(value, datetime) else str(value)
+
+
+def _line(text: str) -> str:
+    return text.replace("\n", "\n  ")

@@ -42,12 +42,20 @@ from memalchemy.errors import (
 if TYPE_CHECKING:
     from memalchemy.checkpoints import Checkpointer
     from memalchemy.database import Database
+    from memalchemy.memory.facts import MemoryFact
+    from memalchemy.memory.long_term import LLMMemoryManager
+    from memalchemy.memory.memories import Memory, MemoryScope, MemoryType
+    from memalchemy.memory.remember import remember
+    from memalchemy.memory.sessions import BaseMemoryManager, NoopMemoryManager
+    from memalchemy.memory.user_memory import UserMemoryStore
+    from memalchemy.memory.vector_store import MemoryResult, VectorStore
     from memalchemy.store import Store
     from memalchemy.store.context import NamespacedStore, StoreContext
 
 __all__ = [
     "UNSET",
     "AuthenticationFailed",
+    "BaseMemoryManager",
     "CapabilityMissing",
     "CheckpointInfo",
     "Checkpointer",
@@ -57,8 +65,15 @@ __all__ = [
     "DatabaseUnreachable",
     "Diff",
     "DriverMissing",
+    "LLMMemoryManager",
     "MemalchemyError",
+    "Memory",
+    "MemoryFact",
+    "MemoryResult",
+    "MemoryScope",
+    "MemoryType",
     "NamespacedStore",
+    "NoopMemoryManager",
     "NotFound",
     "NotSerialisable",
     "Retention",
@@ -76,17 +91,31 @@ __all__ = [
     "ThreadDeleted",
     "TooLarge",
     "UnknownURL",
+    "UserMemoryStore",
+    "VectorStore",
     "__version__",
+    "remember",
 ]
 
 # What brings SQLAlchemy along is imported when it is asked for: the command line imports this file
 # before it can answer a Ctrl-C, and half a second is long enough to press it.
 _LATER = {
+    "BaseMemoryManager": "memalchemy.memory.sessions",
     "Checkpointer": "memalchemy.checkpoints",
     "Database": "memalchemy.database",
+    "LLMMemoryManager": "memalchemy.memory.long_term",
+    "Memory": "memalchemy.memory.memories",
+    "MemoryFact": "memalchemy.memory.facts",
+    "MemoryResult": "memalchemy.memory.vector_store",
+    "MemoryScope": "memalchemy.memory.memories",
+    "MemoryType": "memalchemy.memory.memories",
     "NamespacedStore": "memalchemy.store.context",
+    "NoopMemoryManager": "memalchemy.memory.sessions",
     "Store": "memalchemy.store",
     "StoreContext": "memalchemy.store.context",
+    "UserMemoryStore": "memalchemy.memory.user_memory",
+    "VectorStore": "memalchemy.memory.vector_store",
+    "remember": "memalchemy.memory.remember",
 }
 
 

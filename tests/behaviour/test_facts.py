@@ -33,14 +33,15 @@ def ids(found: list[MemoryFact]) -> list[str]:
 
 
 async def test_a_fact_comes_back_whole(facts: UserMemoryStore) -> None:
-    seen = NOW - timedelta(hours=1)
+    now = datetime.now(UTC)
+    seen = now - timedelta(hours=1)
     given = fact(
         "1",
         "User likes tea",
         topics=["drinks", "Food"],
         confidence=0.75,
-        created_at=NOW - YEAR,
-        last_seen_at=NOW,
+        created_at=now - YEAR,
+        last_seen_at=now,
         source_conversation_id="c1",
     )
     await facts.add(given)
@@ -221,13 +222,13 @@ async def test_facts_are_listed_by_topic_in_any_case_the_last_seen_first(
 async def test_an_update_changes_what_is_given_and_says_what_it_is(
     facts: UserMemoryStore,
 ) -> None:
-    given = fact("1", "tea", topics=["drinks"], confidence=0.5, last_seen_at=NOW)
-    await facts.add(given)
+    seen = datetime.now(UTC)
+    await facts.add(fact("1", "tea", topics=["drinks"], confidence=0.5, last_seen_at=seen))
 
     changed = await facts.update("ada", "1", content="coffee")
     assert changed is not None
     assert (changed.content, changed.topics, changed.confidence) == ("coffee", ("drinks",), 0.5)
-    assert changed.last_seen_at == NOW
+    assert changed.last_seen_at == seen
     await facts.update("ada", "1", topics=["hot"], confidence=1.0)
     assert ids(await facts.list("ada", "hot")) == ["1"]
     assert await facts.list("ada", "drinks") == []
@@ -305,6 +306,21 @@ async def test_a_fact_that_is_read_and_written_back_does_not_fade_twice(store: S
     last = await facts.get("ada", "1")
     assert last is not None
     assert math.isclose(last.confidence, 0.5, abs_tol=0.001)
+
+
+async def test_a_fact_that_is_written_often_fades_all_the_same(store: Store) -> None:
+    facts = memalchemy.UserMemoryStore(store, half_life=timedelta(seconds=20))
+    await facts.add(fact("1", "tea"))
+    begun = datetime.now(UTC)
+    for n in range(40):
+        await facts.update("ada", "1", content=f"tea {n}")
+
+    found = await facts.get("ada", "1")
+    assert found is not None
+    assert found.as_of is not None
+    expected = 0.5 ** ((found.as_of - begun) / timedelta(seconds=20))
+    assert math.isclose(found.confidence, expected, abs_tol=0.01)
+    assert found.confidence < 1.0
 
 
 async def test_without_a_half_life_nothing_fades(store: Store) -> None:

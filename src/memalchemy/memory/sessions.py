@@ -149,6 +149,9 @@ class BaseMemoryManager(ABC):
 class NoopMemoryManager(BaseMemoryManager):
     """Remembers nothing."""
 
+    def __init__(self) -> None:
+        pass
+
     async def extract(self, messages: list[Any]) -> list[Memory]:
         """Nothing."""
         return []

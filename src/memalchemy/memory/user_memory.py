@@ -85,7 +85,7 @@ class UserMemoryStore:
         """
         if not isinstance(fact, MemoryFact):
             raise TypeError(f"add takes a MemoryFact, not a {type(fact).__name__}")
-        await self._put(fact, None, connection)
+        await self._put(fact, connection)
 
     async def get(
         self, user_id: str, memory_id: str, *, connection: HostConnection | None = None
@@ -296,7 +296,7 @@ class UserMemoryStore:
     ) -> MemoryFact:
         """Keep a fact, or reinforce what is known already in its words."""
         try:
-            return await self._put(fact, None, connection, expected_version=None)
+            return await self._put(fact, connection, expected_version=None)
         except Conflict:
             topics = fact.topics
 
@@ -319,9 +319,10 @@ class UserMemoryStore:
         """Read, change and write, again for as long as another was faster."""
         item = await self.store.get_item(self._place(user_id), memory_id, connection=connection)
         while item is not None:
-            fact = change(self._fact(item, datetime.now(UTC)))
+            # Not rounded: a fact that is written often enough would never fade.
+            fact = change(self._exact(item, datetime.now(UTC)))
             try:
-                return await self._put(fact, item, connection, expected_version=item.version)
+                return await self._put(fact, connection, expected_version=item.version)
             except Conflict as conflict:
                 current = conflict.current
                 if isinstance(current, StoreItem) and current.version == item.version:
@@ -332,7 +333,6 @@ class UserMemoryStore:
     async def _put(
         self,
         fact: MemoryFact,
-        known: StoreItem | None,
         connection: HostConnection | None,
         **expected: Any,
     ) -> MemoryFact:
@@ -356,16 +356,22 @@ class UserMemoryStore:
             connection=connection,
             **expected,
         )
-        return fact
+        return _rounded(fact)
 
     def _fact(self, item: StoreItem, now: datetime) -> MemoryFact:
+        """The fact as it reads now: what was written a moment ago reads as it was given."""
+        return _rounded(self._exact(item, now))
+
+    def _exact(self, item: StoreItem, now: datetime) -> MemoryFact:
         fact = MemoryFact(memory_id=item.key, user_id=item.namespace[-1], **item.value)
-        faded = fact.decay(now, half_life=self.half_life)
-        # What was written a moment ago reads as it was given.
-        return replace(faded, confidence=round(faded.confidence, 6))
+        return fact.decay(now, half_life=self.half_life)
 
     def _place(self, user_id: str) -> tuple[str, ...]:
         return (*self.namespace, check_user(user_id))
+
+
+def _rounded(fact: MemoryFact) -> MemoryFact:
+    return replace(fact, confidence=round(fact.confidence, 4))
 
 
 def _seen(fact: MemoryFact) -> tuple[datetime, str]:

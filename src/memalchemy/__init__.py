@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from memalchemy.memory.facts import MemoryFact
     from memalchemy.memory.long_term import LLMMemoryManager
     from memalchemy.memory.memories import Memory, MemoryScope, MemoryType
-    from memalchemy.memory.remember import remember
+    from memalchemy.memory.remembering import remember
     from memalchemy.memory.sessions import BaseMemoryManager, NoopMemoryManager
     from memalchemy.memory.user_memory import UserMemoryStore
     from memalchemy.memory.vector_store import MemoryResult, VectorStore
@@ -115,7 +115,7 @@ _LATER = {
     "StoreContext": "memalchemy.store.context",
     "UserMemoryStore": "memalchemy.memory.user_memory",
     "VectorStore": "memalchemy.memory.vector_store",
-    "remember": "memalchemy.memory.remember",
+    "remember": "memalchemy.memory.remembering",
 }
 
 

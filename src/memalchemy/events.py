@@ -23,6 +23,7 @@ class Event:
     ``name`` is ``checkpoint.`` and ``save``, ``load``, ``delete``, ``search``, ``fork``, ``copy``,
     ``prune``, ``vacuum``, ``sweep``, ``rewrite``, ``forget`` or ``export``; ``store.`` and ``put``,
     ``get``, ``refresh``, ``delete``, ``list``, ``search``, ``clear`` or ``sweep``;
+    ``memory.conversation.pruned``, ``memory.compactor.triggered`` and ``.completed``;
     ``memory.manager.`` and ``memory.facts.``, each with ``injected``, ``extracted`` or
     ``extract_failed``; or ``database.retry``, ``database.reclaim``, ``transfer.copy``, ``verify``.
     ``payload_bytes`` is what was stored or read, ``state_bytes`` the size of the decoded state,

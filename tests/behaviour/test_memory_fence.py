@@ -145,7 +145,7 @@ def test_a_message_of_any_class_that_takes_role_and_content_is_made() -> None:
     class Closed:
         role, content = "user", "a"
 
-    with pytest.raises(TypeError, match="no message of the class Closed"):
+    with pytest.raises(TypeError, match="Closed cannot be made"):
         with_block([Closed()], "block", fence=MEMORY)
 
 
@@ -160,3 +160,23 @@ def test_only_the_systems_own_block_is_taken_for_one() -> None:
 def test_what_is_no_list_of_messages_is_refused(wrong: Any) -> None:
     with pytest.raises(TypeError):
         without_memory_blocks(wrong)
+
+
+def test_messages_of_the_librarys_own_get_a_block_of_their_kind() -> None:
+    from memalchemy.state import AgentState, Message, Role
+
+    state = AgentState(messages=[Message.user("Tea?"), Message.assistant("Yes.")])
+    found = with_block(state.messages, memory_block([of("tea")]), fence=MEMORY)
+
+    assert [type(m) for m in found] == [Message] * 3
+    assert found[1].role is Role.SYSTEM
+    assert without_memory_blocks(state.model_copy(update={"messages": tuple(found)})) == state
+    as_dicts = [m.to_openai() for m in found]
+    assert without_memory_blocks(as_dicts) == [m.to_openai() for m in state.messages]
+
+
+def test_results_of_tools_in_the_users_role_are_no_prompt() -> None:
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1"}]}
+    found = with_block([user("a"), assistant("b"), result], "block", fence=MEMORY)
+
+    assert found.index({"role": "system", "content": "block"}) == 1

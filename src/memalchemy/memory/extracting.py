@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from memalchemy.memory.heuristics import facts_in
-from memalchemy.memory.messages import check_messages, latest_prompt, role_of, text_of
 from memalchemy.memory.sessions import awaited
+from memalchemy.memory.states import check_messages, latest_prompt
+from memalchemy.messages import role_of, text_of
 
 _log = logging.getLogger(__name__)
 

@@ -11,13 +11,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from memalchemy.memory.messages import (
-    latest_prompt,
-    make_message,
-    metadata_of,
-    role_of,
-    text_of,
-)
+from memalchemy.memory.managers.making import make
+from memalchemy.memory.states import latest_prompt
+from memalchemy.messages import is_system, metadata_of, role_of, text_of
 
 MEMORY = "memory-context"
 """The fence of long-term memory."""
@@ -96,13 +92,9 @@ def with_block(messages: Sequence[Any], block: str, *, fence: str) -> list[Any]:
         return kept
     at = latest_prompt(kept)
     if at is None:
-        leading = (n for n, message in enumerate(kept) if role_of(message) != "system")
-        place = next(leading, len(kept))
+        talk = (n for n, message in enumerate(kept) if not is_system(message))
+        place = next(talk, len(kept))
     else:
         place = at + 1
-    like = kept[place - 1] if place else (kept[0] if kept else None)
-    return [
-        *kept[:place],
-        make_message("system", block, like, {BLOCK: fence}),
-        *kept[place:],
-    ]
+    message = make(kept or [{}], "system", block, {BLOCK: fence})
+    return [*kept[:place], message, *kept[place:]]

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from memalchemy.memory.memories import Memory, MemoryType
-from memalchemy.memory.messages import is_prompt, text_of
+from memalchemy.memory.states import is_prompt
+from memalchemy.messages import text_of
 
 LONGEST = 300
 """Characters of what is kept of a message."""

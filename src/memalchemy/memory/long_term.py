@@ -16,7 +16,6 @@ from memalchemy.memory import scopes
 from memalchemy.memory.fence import MEMORY, without_blocks
 from memalchemy.memory.heuristics import memories_in
 from memalchemy.memory.memories import Memory, MemoryScope, MemoryType, check_prefix
-from memalchemy.memory.messages import messages_of
 from memalchemy.memory.scopes import NamespaceResolver, Prefix
 from memalchemy.memory.sessions import (
     MODES,
@@ -27,6 +26,7 @@ from memalchemy.memory.sessions import (
     replaced,
     report,
 )
+from memalchemy.memory.states import messages_of
 from memalchemy.store import Store
 
 _log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from memalchemy.memory.memories import MemoryScope, RunInfo, check_prefix
-from memalchemy.memory.messages import metadata_of, part_of
+from memalchemy.messages import metadata_of, read
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ def run_of(state: Any, metadata: Any) -> RunInfo:
     if isinstance(state, (list, tuple)):
         return RunInfo(metadata=dict(metadata or {}))
     return RunInfo(
-        run_id=part_of(state, "run_id"),
+        run_id=read(state, "run_id"),
         metadata={**metadata_of(state), **(metadata or {})},
-        agent_name=part_of(state, "agent_id"),
+        agent_name=read(state, "agent_id"),
     )

@@ -16,7 +16,8 @@ from memalchemy.events import operation
 from memalchemy.memory.background import InOrder
 from memalchemy.memory.fence import FACTS, MEMORY, with_block, without_blocks
 from memalchemy.memory.memories import Memory, memory_block
-from memalchemy.memory.messages import latest_prompt, messages_of, text_of, with_messages
+from memalchemy.memory.states import latest_prompt, messages_of, with_messages
+from memalchemy.messages import text_of
 
 _log = logging.getLogger(__name__)
 

@@ -29,7 +29,8 @@ from memalchemy.memory.facts import (
     topics_of,
 )
 from memalchemy.memory.fence import FACTS, MEMORY, fenced, with_block, without_blocks
-from memalchemy.memory.messages import check_messages, latest_prompt, text_of
+from memalchemy.memory.states import check_messages, latest_prompt
+from memalchemy.messages import text_of
 from memalchemy.store import Store
 
 PAGE = 200

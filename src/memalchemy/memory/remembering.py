@@ -17,9 +17,11 @@ from memalchemy.events import operation
 from memalchemy.memory.extracting import Extract
 from memalchemy.memory.facts import check_user
 from memalchemy.memory.fence import FACTS, without_blocks
-from memalchemy.memory.messages import check_messages, make_message, part_of, role_of
+from memalchemy.memory.managers.making import make
 from memalchemy.memory.sessions import report
+from memalchemy.memory.states import check_messages
 from memalchemy.memory.user_memory import UserMemoryStore
+from memalchemy.messages import read, role_of
 
 _log = logging.getLogger(__name__)
 
@@ -310,13 +312,13 @@ def _takes(signature: inspect.Signature, name: str) -> bool:
 def _messages_in(reply: Any, before: list[Any]) -> list[Any]:
     """What an agent has answered, as messages."""
     if isinstance(reply, str):
-        return [make_message("assistant", reply, before[-1] if before else None)]
+        return [make(before or [{}], "assistant", reply, {})]
     if isinstance(reply, (list, tuple)):
         known = {id(message) for message in before}
         return [m for m in reply if role_of(m) and id(m) not in known]
     if role_of(reply):
         return [reply]
-    content = part_of(reply, "content")
+    content = read(reply, "content")
     return _messages_in(content, before) if isinstance(content, str) else []
 
 

@@ -1,50 +1,24 @@
-"""Messages of any kind: a mapping in OpenAI's format, or any object with a role and a content.
+"""The messages of a state, whatever it is made of, and the last thing its user has said.
 
-What is made here is of the kind of its neighbours. Knows nothing of memories or of a store.
+A state is a list of messages, or what has them under ``messages``: a mapping, a pydantic model, a
+dataclass. Knows nothing of memories or of a store.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
 from typing import Any
+
+from memalchemy.messages import is_user_turn, metadata_of, role_of
 
 AUTOMATED = ("automated_note", "locus_automated_note")
 """Metadata of a message in the user's role that the agent's own loop has written."""
 
 
-def part_of(message: Any, name: str) -> Any:
-    """A field of a message, ``None`` if it has none of that name."""
-    return message.get(name) if isinstance(message, Mapping) else getattr(message, name, None)
-
-
-def role_of(message: Any) -> str:
-    """Its role as text."""
-    role = part_of(message, "role")
-    return str(role.value if isinstance(role, Enum) else role or "")
-
-
-def text_of(message: Any) -> str:
-    """The words of its content: of blocks, those of text."""
-    content = part_of(message, "content")
-    if isinstance(content, str):
-        return content
-    if isinstance(content, Sequence) and not isinstance(content, (bytes, bytearray)):
-        said = (one if isinstance(one, str) else part_of(one, "text") for one in content)
-        return "\n".join(one for one in said if isinstance(one, str))
-    return ""
-
-
-def metadata_of(message: Any) -> Mapping[str, Any]:
-    """Its metadata; empty if it has none."""
-    found = part_of(message, "metadata")
-    return found if isinstance(found, Mapping) else {}
-
-
 def is_prompt(message: Any) -> bool:
     """Whether the user has said it, and not the agent's loop in the user's name."""
-    return role_of(message) == "user" and not any(map(metadata_of(message).get, AUTOMATED))
+    return is_user_turn(message) and not any(map(metadata_of(message).get, AUTOMATED))
 
 
 def latest_prompt(messages: Sequence[Any]) -> int | None:
@@ -65,29 +39,6 @@ def check_messages(messages: Any) -> list[Any]:
         if not role_of(message):
             raise TypeError(f"a {type(message).__name__} is no message: it has no role")
     return found
-
-
-def make_message(
-    role: str, content: str, like: Any, metadata: Mapping[str, Any] | None = None
-) -> Any:
-    """A message of the kind of *like*; without that, a mapping in OpenAI's format.
-
-    A mapping gets no *metadata*: services refuse keys that they do not know.
-    """
-    if like is None or isinstance(like, Mapping):
-        return {"role": role, "content": content}
-    kind = type(like)
-    for more in ({"metadata": dict(metadata)}, {}) if metadata else ({},):
-        try:
-            made = kind(role=role, content=content, **more)
-        except (TypeError, ValueError):
-            continue
-        if role_of(made) == role and text_of(made) == content:
-            return made
-    raise TypeError(
-        f"no message of the class {kind.__name__} can be made of a role and a content: give "
-        "messages as mappings, or of a class that takes both by name"
-    )
 
 
 def messages_of(state: Any) -> list[Any]:

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from remembering import Said, Session, assistant, events, memory, system, user, words_of
-from shelf import Embedder
+from shelf import A_WHILE, Embedder
 
 import memalchemy
 from memalchemy import Database, LLMMemoryManager, Memory, MemoryScope, MemoryType, Store
 from memalchemy.events import Event
 from memalchemy.memory import RunInfo
+from memalchemy.state import AgentState, Message
 
 ADA = ("users", "ada")
 BOB = ("users", "bob")
@@ -213,6 +214,24 @@ async def test_a_state_of_any_kind_gets_its_block(manager: LLMMemoryManager, kin
     assert memalchemy.memory.without_memory_blocks(found) == state
 
 
+async def test_a_state_of_the_librarys_own_gets_its_block_in_its_users_namespace(
+    store: Store,
+) -> None:
+    manager = memalchemy.LLMMemoryManager(
+        store, namespace_resolver=lambda run: ("users", run.metadata["user"])
+    )
+    state = AgentState(messages=[Message.user("I'm a nurse.")], metadata={"user": "ada"})
+    await manager.on_session_end(state)
+
+    found = await manager.on_session_start(state)
+    assert isinstance(found, AgentState)
+    assert [m.role for m in found.messages] == ["user", "system"]
+    assert "I'm a nurse." in found.messages[1].text
+    assert found.messages[1].metadata == {"memory_block": "memory-context"}
+    other = state.model_copy(update={"metadata": {"user": "bob"}})
+    assert await manager.on_session_start(other) is other
+
+
 async def test_the_block_stands_behind_the_prompt_and_not_behind_the_loops_own_notes(
     manager: LLMMemoryManager,
 ) -> None:
@@ -407,7 +426,7 @@ async def test_a_background_job_writes_where_its_session_was(store: Store) -> No
 
 
 @pytest.mark.asyncio_only("without await there is one event loop")
-def test_a_manager_serves_several_event_loops(database: str, tmp_path: Any) -> None:
+def test_a_manager_serves_several_event_loops(tmp_path: Any) -> None:
     db = memalchemy.Database(f"sqlite:///{tmp_path}/loops.db")
     manager = memalchemy.LLMMemoryManager(db, extract_fn=words_of, extract_mode="background")
 
@@ -430,6 +449,38 @@ def test_a_manager_serves_several_event_loops(database: str, tmp_path: Any) -> N
             await db.close()
 
     assert contents(asyncio.run(found()))[:1] == ["second of all"]
+
+
+@pytest.mark.asyncio_only("without await there is one event loop")
+def test_a_job_whose_loop_was_closed_keeps_nobody_waiting(tmp_path: Any) -> None:
+    db = memalchemy.Database(f"sqlite:///{tmp_path}/loops.db")
+    is_stuck = asyncio.Event()
+
+    async def extract(messages: list[Any]) -> list[Memory]:
+        if messages[0]["content"] == "stuck":
+            is_stuck.set()
+            await asyncio.get_running_loop().create_future()
+        return [memory("saved")]
+
+    manager = memalchemy.LLMMemoryManager(db, extract_fn=extract, extract_mode="background")
+
+    async def begin() -> None:
+        await manager.on_session_end([user("stuck")])
+        await is_stuck.wait()
+
+    async def session() -> list[Memory]:
+        async with asyncio.timeout(A_WHILE):
+            await manager.on_session_end([user("x")])
+            assert manager.pending_extractions == 1
+            await manager.drain()
+            found = await manager.retrieve()
+            await db.close()
+            return found
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(begin())
+    loop.close()
+    assert contents(asyncio.run(session())) == ["saved"]
 
 
 async def test_a_background_extraction_takes_no_connection(db: Database, store: Store) -> None:

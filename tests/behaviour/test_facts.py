@@ -170,7 +170,7 @@ async def test_the_best_of_many_facts_are_the_best_of_all(store: Store) -> None:
     facts = memalchemy.UserMemoryStore(store, half_life=None)
     many = [
         ("facts", "ada"),
-        [(f"f{n:04}", f"tea number {n}", (n * 7919 % 1000) / 1000) for n in range(700)],
+        [(f"f{n:04}", f"tea number {n}", (n * 7919 % 2000) / 2000) for n in range(1100)],
     ]
     batch = []
     for memory_id, content, confidence in many[1]:
@@ -189,7 +189,7 @@ async def test_the_best_of_many_facts_are_the_best_of_all(store: Store) -> None:
     best = sorted(many[1], key=lambda one: one[2], reverse=True)[:5]
     assert ids(await facts.search("ada", "tea", 5)) == [one[0] for one in best]
     assert ids(await facts.search("ada", "", 5)) == [one[0] for one in best]
-    assert len(await facts.list("ada")) == 700
+    assert len(await facts.list("ada")) == 1100
 
 
 async def test_with_an_embedder_facts_are_found_by_meaning(db: Database) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -162,6 +163,24 @@ async def test_the_user_may_be_among_any_keywords(facts: UserMemoryStore) -> Non
 
     assert await agent([user("I like tea")], user_id="ada", n=1) == {"user_id": "ada", "n": 1}
     assert await facts.count("ada") == 1
+
+
+async def test_objects_that_can_be_called_and_partial_functions_remember(
+    facts: UserMemoryStore,
+) -> None:
+    class Agent:
+        async def __call__(self, messages: list[Any], user_id: str) -> str:
+            return block_of(messages)
+
+    async def agent(prefix: str, messages: list[Any], user_id: str) -> str:
+        return prefix + block_of(messages)
+
+    await remember(store=facts)(Agent())([user("I like tea")], "ada")
+    answer = await remember(store=facts)(partial(agent, "> "))([user("?")], "ada")
+    assert answer.startswith("> ")
+    assert "I like tea" in answer
+    with pytest.raises(TypeError, match="no argument 'messages'"):
+        remember(store=facts)(partial(agent, "> ", []))
 
 
 async def test_a_store_may_be_found_by_the_call(facts: UserMemoryStore) -> None:

@@ -119,21 +119,24 @@ class Remembering:
         """*function*, with a memory."""
         if not callable(function):
             raise TypeError(f"@remember is for functions and classes, not {function!r}")
-        signature = inspect.signature(function)
+        signature, name = inspect.signature(function), getattr(function, "__qualname__", function)
         if self.messages not in signature.parameters:
             raise TypeError(
-                f"{function.__qualname__} has no argument {self.messages!r}: @remember is for what "
+                f"{name} has no argument {self.messages!r}: @remember is for what "
                 "takes messages; messages= names the argument"
             )
         if self.user_id is None and not _takes(signature, "user_id"):
             raise TypeError(
-                f"{function.__qualname__} has no argument 'user_id': give @remember a user_id=, a "
+                f"{name} has no argument 'user_id': give @remember a user_id=, a "
                 "function of the arguments that says whose facts"
             )
         return functools.wraps(function)(self._wrapper(function, signature))
 
     def _wrapper(self, function: Any, signature: inspect.Signature) -> Any:
-        if inspect.isasyncgenfunction(function):
+        # An object that can be called says what it is by its method.
+        is_object = not (inspect.isroutine(function) or isinstance(function, functools.partial))
+        runs = type(function).__call__ if is_object else function
+        if inspect.isasyncgenfunction(runs):
 
             async def streamed(*args: Any, **kw: Any) -> Any:
                 call = Call(signature.bind(*args, **kw), self)
@@ -145,7 +148,7 @@ class Remembering:
                 await _awaiting(call.after(_joined(said)))
 
             return streamed
-        if inspect.iscoroutinefunction(function):
+        if inspect.iscoroutinefunction(runs):
 
             async def asynchronous(*args: Any, **kw: Any) -> Any:
                 call = Call(signature.bind(*args, **kw), self)
@@ -155,7 +158,7 @@ class Remembering:
                 return reply
 
             return asynchronous
-        if inspect.isgeneratorfunction(function):
+        if inspect.isgeneratorfunction(runs):
 
             def pulled(*args: Any, **kw: Any) -> Any:
                 call = Call(signature.bind(*args, **kw), self)

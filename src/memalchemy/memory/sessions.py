@@ -66,7 +66,8 @@ class BaseMemoryManager(ABC):
         """A copy of *state* with the memories for its latest prompt in one block.
 
         The block takes the place of one of an earlier turn; if nothing is remembered, there is none
-        any more. It is for the model only: `without_memory_blocks` gives what to save.
+        any more. It is for the model only: `without_memory_blocks` gives what to save. *metadata*
+        is what is known of the run, for managers that ask for it.
 
         Raises:
             What `retrieve_relevant` raises: an outage does not look like an empty memory.

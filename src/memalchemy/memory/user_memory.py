@@ -6,7 +6,8 @@ SQL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -33,12 +34,13 @@ from memalchemy.memory.states import check_messages, latest_prompt
 from memalchemy.messages import text_of
 from memalchemy.store import Store
 
-PAGE = 200
+PAGE = 500
 
 # Inside the class list is a method.
 Facts = list[MemoryFact]
 Messages = list[Any]
 Worth = list[tuple[float, MemoryFact]]
+Pages = AsyncGenerator[tuple[Worth, float]]
 
 
 class UserMemoryStore:
@@ -113,15 +115,19 @@ class UserMemoryStore:
         place, now = self._place(user_id), datetime.now(UTC)
         if not most:
             return []
-        best: list[tuple[float, MemoryFact]] = []
-        offset = 0
-        while True:
-            page, bound = await self._page(place, query, offset, now, connection)
-            best = sorted(best + page, key=_rank, reverse=True)[:most]
-            offset += len(page)
-            # No fact beyond this page is worth more than *bound*.
-            if bound is None or (len(best) == most and best[-1][0] > bound):
-                return [fact for _, fact in best]
+        if query.strip():
+            pages = self._fitting(place, query, now, connection)
+        else:
+            pages = self._surest(place, now, connection)
+        best: Worth = []
+        async with aclosing(pages):
+            async for page, bound in pages:
+                # What is written between two pages may be on both.
+                found = {fact.memory_id: (worth, fact) for worth, fact in best + page}
+                best = sorted(found.values(), key=_rank, reverse=True)[:most]
+                if len(best) == most and best[-1][0] > bound:
+                    break
+        return [fact for _, fact in best]
 
     async def list(
         self, user_id: str, topic: str | None = None, *, connection: HostConnection | None = None
@@ -263,34 +269,45 @@ class UserMemoryStore:
             event.name, event.details["facts"] = "memory.facts.extracted", len(kept)
         return kept
 
-    async def _page(
-        self,
-        place: tuple[str, ...],
-        query: str,
-        offset: int,
-        now: datetime,
-        connection: HostConnection | None,
-    ) -> tuple[Worth, float | None]:
-        """Facts with what each is worth, and what one that comes later is worth at most, if any."""
-        by_meaning = self.store.embedder is not None and bool(query.strip())
-        hits = await self.store.search(
-            place,
-            query or None,
-            mode="hybrid" if by_meaning else "text",
-            limit=PAGE,
-            offset=offset,
-            connection=connection,
-        )
-        facts = [(hit, self._fact(hit, now)) for hit in hits]
-        worth = [((1.0 if h.score is None else h.score) * f.confidence, f) for h, f in facts]
-        if len(hits) < PAGE or by_meaning:  # pages of a hybrid search do not fit together
-            return worth, None
-        last = hits[-1]
-        if last.score is not None:
-            return worth, last.score
-        # Listed by the time of the last write; no fact is seen after it was written.
-        age = max(now - last.updated_at, timedelta(0))
-        return worth, 1.0 if self.half_life is None else 0.5 ** (age / self.half_life)
+    async def _fitting(
+        self, place: tuple[str, ...], query: str, now: datetime, connection: HostConnection | None
+    ) -> Pages:
+        """Facts with what each is worth, page by page, and what a later one is worth at most."""
+        by_meaning, offset = self.store.embedder is not None, 0
+        while True:
+            hits = await self.store.search(
+                place,
+                query,
+                mode="hybrid" if by_meaning else "text",
+                limit=PAGE,
+                offset=offset,
+                connection=connection,
+            )
+            facts = [(hit.score or 0.0, self._fact(hit, now)) for hit in hits]
+            yield (
+                [(score * fact.confidence, fact) for score, fact in facts],
+                facts[-1][0] if facts else 0.0,
+            )
+            if len(hits) < PAGE or by_meaning:  # pages of a hybrid search do not fit together
+                return
+            offset += PAGE
+
+    async def _surest(
+        self, place: tuple[str, ...], now: datetime, connection: HostConnection | None
+    ) -> Pages:
+        """The same of all facts, by the time of their last write: none is seen after it."""
+        last: StoreItem | None = None
+        while True:
+            items = await self.store.list_items(
+                place, limit=PAGE, after=last, connection=connection
+            )
+            facts = [self._fact(item, now) for item in items]
+            last = items[-1] if items else None
+            age = timedelta(0) if last is None else max(now - last.updated_at, timedelta(0))
+            bound = 1.0 if self.half_life is None else 0.5 ** (age / self.half_life)
+            yield [(fact.confidence, fact) for fact in facts], bound
+            if len(items) < PAGE:
+                return
 
     async def _heard(
         self, place: tuple[str, ...], fact: MemoryFact, connection: HostConnection | None

@@ -133,6 +133,30 @@ async def test_the_oldest_of_a_type_go_beyond_the_limit(store: Store) -> None:
     assert await store.count(ADA, prefix=True) == 4
 
 
+async def test_savers_at_once_keep_the_limit_and_the_newest(store: Store) -> None:
+    managers = [memalchemy.LLMMemoryManager(store, max_memories=3) for _ in range(2)]
+    await asyncio.gather(*(managers[n % 2].save([memory(str(n), key=str(n))]) for n in range(12)))
+    await managers[0].save([memory("last", key="last")])
+
+    found = contents(await managers[1].retrieve())
+    assert len(found) == 3
+    assert found[0] == "last"
+
+
+@pytest.mark.asyncio_only("it puts a method of the store's in between")
+async def test_a_memory_that_is_saved_again_while_it_is_pruned_stays(db: Database) -> None:
+    class Racing(Store):
+        async def delete(self, namespace: Any, key: str, **how: Any) -> bool:
+            await self.put(namespace, key, memory("said again", key=key).to_store_value())
+            return await super().delete(namespace, key, **how)
+
+    manager = LLMMemoryManager(Racing(db), max_memories=1)
+    await manager.save([memory("old", key="old")])
+    await manager.save([memory("new", key="new")])
+
+    assert contents(await manager.retrieve()) == ["said again", "new"]
+
+
 async def test_a_limit_of_none_keeps_all(store: Store) -> None:
     manager = memalchemy.LLMMemoryManager(store, max_memories=None)
     await manager.save([memory(f"m{n}", key=f"k{n}") for n in range(60)])

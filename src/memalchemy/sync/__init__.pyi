@@ -647,7 +647,7 @@ class LLMMemoryManager:
         store: Store | Database,
         *,
         extract_fn: ExtractFn | None = None,
-        namespace_prefix: Sequence[str] = ('memory',),
+        namespace_prefix: Sequence[str] = ("memory",),
         max_memories: int | None = 50,
         retrieve_limit: int = 20,
         extract_mode: ExtractMode = "inline",
@@ -1311,7 +1311,7 @@ class UserMemoryStore:
         store: Store | Database,
         *,
         half_life: Seconds | None = ...,
-        namespace: Sequence[str] = ('facts',),
+        namespace: Sequence[str] = ("facts",),
     ) -> None: ...
     def add(self, fact: MemoryFact, *, connection: HostConnection | None = None) -> None:
         """Keep a fact. One of the same owner and id is replaced.
@@ -1451,7 +1451,7 @@ class VectorStore:
         store: Store | Database,
         *,
         embedder: Embedder | None = None,
-        namespace: Sequence[str] = ('documents',),
+        namespace: Sequence[str] = ("documents",),
     ) -> None: ...
     def clear(self, *, connection: HostConnection | None = None) -> int:
         """Remove all documents; how many."""

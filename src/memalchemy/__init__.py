@@ -44,13 +44,21 @@ if TYPE_CHECKING:
     from memalchemy.checkpoints import Checkpointer
     from memalchemy.database import Database
     from memalchemy.memory.episodes import Episode, EpisodeStore, EpisodicMemory, RecallMode
+    from memalchemy.memory.facts import MemoryFact
     from memalchemy.memory.key_value import KeyValue
+    from memalchemy.memory.long_term import LLMMemoryManager
+    from memalchemy.memory.memories import Memory, MemoryScope, MemoryType
+    from memalchemy.memory.remembering import remember
+    from memalchemy.memory.sessions import BaseMemoryManager, NoopMemoryManager
+    from memalchemy.memory.user_memory import UserMemoryStore
+    from memalchemy.memory.vector_store import MemoryResult, VectorStore
     from memalchemy.store import Store
     from memalchemy.store.context import NamespacedStore, StoreContext
 
 __all__ = [
     "UNSET",
     "AuthenticationFailed",
+    "BaseMemoryManager",
     "CapabilityMissing",
     "CheckpointInfo",
     "Checkpointer",
@@ -65,8 +73,15 @@ __all__ = [
     "EpisodeStore",
     "EpisodicMemory",
     "KeyValue",
+    "LLMMemoryManager",
     "MemalchemyError",
+    "Memory",
+    "MemoryFact",
+    "MemoryResult",
+    "MemoryScope",
+    "MemoryType",
     "NamespacedStore",
+    "NoopMemoryManager",
     "NotFound",
     "NotSerialisable",
     "RecallMode",
@@ -85,22 +100,36 @@ __all__ = [
     "ThreadDeleted",
     "TooLarge",
     "UnknownURL",
+    "UserMemoryStore",
+    "VectorStore",
     "__version__",
+    "remember",
 ]
 
 # What brings SQLAlchemy along is imported when it is asked for: the command line imports this file
 # before it can answer a Ctrl-C, and half a second is long enough to press it.
 _LATER = {
+    "BaseMemoryManager": "memalchemy.memory.sessions",
     "Checkpointer": "memalchemy.checkpoints",
     "Database": "memalchemy.database",
     "Episode": "memalchemy.memory.episodes",
     "EpisodeStore": "memalchemy.memory.episodes",
     "EpisodicMemory": "memalchemy.memory.episodes",
     "KeyValue": "memalchemy.memory.key_value",
+    "LLMMemoryManager": "memalchemy.memory.long_term",
+    "Memory": "memalchemy.memory.memories",
+    "MemoryFact": "memalchemy.memory.facts",
+    "MemoryResult": "memalchemy.memory.vector_store",
+    "MemoryScope": "memalchemy.memory.memories",
+    "MemoryType": "memalchemy.memory.memories",
     "NamespacedStore": "memalchemy.store.context",
-    "Store": "memalchemy.store",
+    "NoopMemoryManager": "memalchemy.memory.sessions",
     "RecallMode": "memalchemy.memory.episodes",
+    "Store": "memalchemy.store",
     "StoreContext": "memalchemy.store.context",
+    "UserMemoryStore": "memalchemy.memory.user_memory",
+    "VectorStore": "memalchemy.memory.vector_store",
+    "remember": "memalchemy.memory.remembering",
 }
 
 

@@ -98,6 +98,16 @@ class Store(Batches, Searching):
     def __repr__(self) -> str:
         return f"Store({self.db!r})"
 
+    @property
+    def embedder(self) -> Embedder | None:
+        """The function that makes vectors of texts, if there is one."""
+        return self._settings.embedder
+
+    @property
+    def metric(self) -> Metric:
+        """How vectors compare."""
+        return self._settings.metric
+
     async def put(
         self,
         namespace: Namespace,

@@ -223,7 +223,7 @@ class Searching(Listing):
                 await taken(self._by_words(question, most, plans), most),
                 await taken(self._by_meaning(question, most, plans), most),
             ]
-            found = _fused(both)
+            found = fused(both)
             plans.append(SearchPlan("hybrid", "both rankings, fused by reciprocal rank"))
         else:
             leg = self._by_words if mode == "text" else self._by_meaning
@@ -339,7 +339,7 @@ def _check_threshold(threshold: float | None) -> None:
         raise ValueError(f"threshold is a score, from 0 to 1: not {threshold}")
 
 
-def _fused(rankings: list[list[Ranked]]) -> list[Ranked]:
+def fused(rankings: list[list[Ranked]]) -> list[Ranked]:
     """One ranking of several: a place counts as 1 / (10 + its rank) in each that has it."""
     best = len(rankings) / (_RANK + 1)
     sums: dict[Place, float] = {}

@@ -13,7 +13,7 @@ from typing import Any
 
 from memalchemy import checkpoints, database, store
 from memalchemy.store import context
-from memalchemy.sync.face import LazyIterator, Root, face
+from memalchemy.sync.face import Alone, Face, LazyIterator, Root, face
 from memalchemy.sync.host import HostConnection, Savepoint, Transaction
 
 Database = face(database.Database, Root)
@@ -22,18 +22,22 @@ Store = face(store.Store)
 NamespacedStore = face(context.NamespacedStore)
 StoreContext = face(context.StoreContext)
 
-_LATER = {
-    "EpisodeStore": "memalchemy.memory.episodes",
-    "EpisodicMemory": "memalchemy.memory.episodes",
-    "KeyValue": "memalchemy.memory.key_value",
+_LATER: dict[str, type[Face]] = {
+    "EpisodeStore": Face,
+    "EpisodicMemory": Face,
+    "KeyValue": Face,
+    "LLMMemoryManager": Face,
+    "NoopMemoryManager": Alone,
+    "UserMemoryStore": Face,
+    "VectorStore": Face,
 }
-"""Where the classes are whose modules take a while to import."""
+"""Classes of `memalchemy.memory`, whose modules take a while to import."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    made = face(getattr(import_module(_LATER[name]), name))
+    made = face(getattr(import_module("memalchemy.memory"), name), _LATER[name])
     return globals().setdefault(name, made)
 
 
@@ -44,10 +48,14 @@ __all__ = [
     "EpisodicMemory",
     "HostConnection",
     "KeyValue",
+    "LLMMemoryManager",
     "LazyIterator",
     "NamespacedStore",
+    "NoopMemoryManager",
     "Savepoint",
     "Store",
     "StoreContext",
     "Transaction",
+    "UserMemoryStore",
+    "VectorStore",
 ]

@@ -1,6 +1,6 @@
 """Generated: MEMALCHEMY_REGENERATE=1 pytest tests/test_sync_stub.py."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from os import PathLike
 from typing import Any, Literal, Self
@@ -27,7 +27,14 @@ from memalchemy.database.running import Then
 from memalchemy.dialects import Dialect
 from memalchemy.events import Event
 from memalchemy.memory.episodes import BaseEpisodeStore, Episode, MetadataFunction, RecallMode
+from memalchemy.memory.extracting import Extract
+from memalchemy.memory.facts import MemoryFact
 from memalchemy.memory.key_value import KeyValueEntry
+from memalchemy.memory.memories import Memory
+from memalchemy.memory.scopes import NamespaceResolver
+from memalchemy.memory.sessions import ExtractFn, ExtractMode
+from memalchemy.memory.user_memory import Facts, Messages
+from memalchemy.memory.vector_store import MemoryResult
 from memalchemy.search.vectors import Metric
 from memalchemy.statements import Program
 from memalchemy.store.batches import Batch
@@ -45,12 +52,16 @@ __all__ = [
     "EpisodicMemory",
     "HostConnection",
     "KeyValue",
+    "LLMMemoryManager",
     "LazyIterator",
     "NamespacedStore",
+    "NoopMemoryManager",
     "Savepoint",
     "Store",
     "StoreContext",
     "Transaction",
+    "UserMemoryStore",
+    "VectorStore",
 ]
 
 class Database:
@@ -844,6 +855,149 @@ class KeyValue:
     ) -> int:
         """Set what an agent remembers of a session, apart from the keys; its version."""
 
+class LLMMemoryManager:
+    """Long-term memory in a `Store`: under ``(*namespace, type)``, by the memory's key.
+
+    Args:
+        store: a `Store`, or a `Database`. With an embedder memories are found by meaning as well.
+        extract_fn: a function of a list of messages that gives memories, or mappings of their
+            fields; plain or a coroutine. Without it the words are looked at, in English.
+        namespace_prefix: whose memories these are, such as ``("users", "ada")``.
+        max_memories: how many are kept of each type; the oldest go. ``None``: all.
+        retrieve_limit: how many are recalled.
+        extract_mode: ``inline``: when a session's end returns, its memories are saved;
+            ``background``: soon after, those of one namespace in the order of their sessions.
+            Call `drain` before the database is closed.
+        max_concurrent_extractions: how many of the background run at once.
+        namespace_resolver: a function of a `RunInfo` that says whose memories a run has: a
+            namespace or a `MemoryScope`; plain or a coroutine. If it gives ``None``, raises, or
+            gives what is no namespace, the run has no memory: nothing is read or written, and what
+            went wrong is logged. Outside of a session and of `scoped` there is then no namespace.
+
+    Every method takes ``connection=``, as those of `Store` do.
+
+    Raises, from any method but `on_session_end`:
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+    """
+
+    extract_mode: ExtractMode
+    max_concurrent_extractions: int
+    def __init__(
+        self,
+        store: Store | Database,
+        *,
+        extract_fn: ExtractFn | None = None,
+        namespace_prefix: Sequence[str] = ('memory',),
+        max_memories: int | None = 50,
+        retrieve_limit: int = 20,
+        extract_mode: ExtractMode = "inline",
+        max_concurrent_extractions: int = 4,
+        namespace_resolver: NamespaceResolver | None = None,
+    ) -> None: ...
+    @property
+    def active_namespace(self) -> tuple[str, ...]:
+        """The namespace that is written to now.
+
+        Raises:
+            ValueError: a resolver says which, and this is neither a session nor `scoped`.
+        """
+
+    @property
+    def active_recall(self) -> tuple[tuple[str, ...], ...]:
+        """The namespaces that are read now: the active one, then those that are only read."""
+
+    def drain(self) -> None:
+        """Wait for all background extractions, also those that are begun meanwhile.
+
+        Call it before the database is closed. To cancel it cancels none of them.
+        """
+
+    def extract(self, messages: list[Any]) -> list[Memory]:
+        """What the extract function gives, or what the words say.
+
+        Raises:
+            KeyError, TypeError, ValueError: the function gave something that is no memory.
+        """
+
+    def on_session_end(
+        self,
+        state: Any,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        connection: HostConnection | None = None,
+    ) -> None:
+        """`BaseMemoryManager.on_session_end`, in the namespace of the run."""
+
+    def on_session_start(
+        self,
+        state: Any,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        connection: HostConnection | None = None,
+    ) -> Any:
+        """`BaseMemoryManager.on_session_start`, in the namespace of the run.
+
+        *metadata* is given to the resolver, with that of *state*.
+        """
+
+    @property
+    def pending_extractions(self) -> int:
+        """Background extractions that have not ended yet."""
+
+    def retrieve(
+        self,
+        limit: int | None = None,
+        *,
+        query: str | None = None,
+        namespaces: Iterable[Sequence[str]] | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[Memory]:
+        """Memories of every type, at most *limit*, the last saved first.
+
+        With *query* first those that fit it: the best of each namespace and type, then the second
+        best, and so on; where there are not enough, the last saved follow. Of several namespaces
+        each has its turn. What two of them say under one key are two memories; only what they say
+        alike is given once.
+
+        Args:
+            limit: ``retrieve_limit`` unless given.
+            namespaces: where to look; the active ones unless given.
+
+        Raises:
+            ValueError: *namespaces* are not all of one tenant, which is their first part.
+        """
+
+    def retrieve_relevant(
+        self,
+        query: str | None,
+        limit: int | None = None,
+        *,
+        namespaces: Iterable[Sequence[str]] | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[Memory]:
+        """`retrieve` with a query."""
+
+    def save(self, memories: Iterable[Memory], *, connection: HostConnection | None = None) -> None:
+        """Keep memories in the active namespace, all or none; then the oldest beyond the limit go.
+
+        One of the same type and key is replaced. Of memories saved together the last is the newest.
+
+        Raises:
+            NotSerialisable, TooLarge: one of them cannot be stored.
+        """
+
+    def scoped(
+        self,
+        namespace_prefix: Sequence[str],
+        *,
+        recall: Iterable[Sequence[str]] = (),
+    ) -> AbstractContextManager[None]:
+        """``with manager.scoped(("users", "ada")):`` all calls in the block are in that namespace.
+
+        *recall* is only read. What does not begin as the namespace does, with the same first part,
+        is another tenant's: it is left out, and logged. Each task has its own scope.
+        """
+
 class NamespacedStore:
     """A store that knows its namespace; options pass through. ``store`` has what is not here."""
 
@@ -897,6 +1051,52 @@ class NamespacedStore:
         **more: Any,
     ) -> list[SemanticSearchResult]:
         """`Store.search_by_embedding`."""
+
+class NoopMemoryManager:
+    """Remembers nothing."""
+
+    extract_mode: ExtractMode
+    max_concurrent_extractions: int
+    def __init__(self) -> None: ...
+    def drain(self) -> None:
+        """Wait for all background extractions, also those that are begun meanwhile.
+
+        Call it before the database is closed. To cancel it cancels none of them.
+        """
+
+    def extract(self, messages: list[Any]) -> list[Memory]:
+        """Nothing."""
+
+    def on_session_end(
+        self,
+        state: Any,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        connection: HostConnection | None = None,
+    ) -> None:
+        """Nothing."""
+
+    def on_session_start(
+        self,
+        state: Any,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        connection: HostConnection | None = None,
+    ) -> Any:
+        """*state* itself."""
+
+    @property
+    def pending_extractions(self) -> int:
+        """Background extractions that have not ended yet."""
+
+    def retrieve(self, limit: int = 20) -> list[Memory]:
+        """Nothing."""
+
+    def retrieve_relevant(self, query: str | None, limit: int | None = None) -> list[Memory]:
+        """Memories for *query*; here, whatever it is, those of `retrieve`."""
+
+    def save(self, memories: list[Memory]) -> None:
+        """Forget them."""
 
 class Store:
     """Keeps values under a namespace and a key, and finds them by key, field, words and meaning.
@@ -976,6 +1176,10 @@ class Store:
         Raises:
             Conflict: it is not at *expected_version*; ``current`` is what is there, or ``None``.
         """
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """The function that makes vectors of texts, if there is one."""
 
     def exists(
         self,
@@ -1080,6 +1284,10 @@ class Store:
 
         In the order of their stored paths. The next page comes *after* the last of this one.
         """
+
+    @property
+    def metric(self) -> Metric:
+        """How vectors compare."""
 
     def put(
         self,
@@ -1318,3 +1526,231 @@ class StoreContext:
 
     def set_global(self, key: str, value: Any, metadata: Mapping[str, Any] | None = None) -> None:
         """Share a value with all."""
+
+class UserMemoryStore:
+    """Facts about users.
+
+    Confidence fades by itself: every read computes it from what was stored and the time since. A
+    fact of one user cannot be read, changed or removed under the name of another, and two users may
+    have facts of one id. Writers of any number of processes lose nothing of each other's.
+
+    Args:
+        store: a `Store`, or a `Database`. With an embedder facts are found by meaning as well.
+        half_life: after how long without being heard again a fact is half as sure, in seconds or as
+            a timedelta; ``None``: it stays as sure as it was.
+        namespace: where facts are kept: under ``(*namespace, user_id)``.
+
+    Every method takes ``connection=``, as those of `Store` do. A *user_id* is a text that is not
+    empty.
+
+    Raises, from any method:
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+        ValueError, TypeError: *user_id* is none.
+    """
+
+    def __init__(
+        self,
+        store: Store | Database,
+        *,
+        half_life: Seconds | None = ...,
+        namespace: Sequence[str] = ('facts',),
+    ) -> None: ...
+    def add(self, fact: MemoryFact, *, connection: HostConnection | None = None) -> None:
+        """Keep a fact. One of the same owner and id is replaced.
+
+        Raises:
+            TooLarge: its id or its owner's is too long to be a key.
+        """
+
+    def clear(self, user_id: str, *, connection: HostConnection | None = None) -> int:
+        """Remove all of the user's facts; how many."""
+
+    def count(self, user_id: str, *, connection: HostConnection | None = None) -> int:
+        """How many facts of the user's there are."""
+
+    def delete(
+        self,
+        user_id: str,
+        memory_id: str,
+        *,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Remove a fact of the user's; whether it was there."""
+
+    def get(
+        self,
+        user_id: str,
+        memory_id: str,
+        *,
+        connection: HostConnection | None = None,
+    ) -> MemoryFact | None:
+        """A fact of the user's, as sure as it is now; or ``None``."""
+
+    def learn(
+        self,
+        user_id: str,
+        messages: Iterable[Any],
+        *,
+        extract: Extract | None = None,
+        llm: Callable[[str], Any] | None = None,
+        conversation_id: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> Facts:
+        """Keep what the latest turn of a conversation says of the user; what was kept.
+
+        A fact in words that are known already, whatever their case and punctuation, is not kept
+        twice: it is reinforced.
+
+        Args:
+            extract: a function of the messages, without what was injected, that gives facts: texts,
+                mappings with ``content``, ``topics`` and ``confidence``, or `MemoryFact` objects;
+                plain or a coroutine.
+            llm: a function of a prompt that gives a model's answer; see `extract_facts`. Without
+                either, sentences of the prompt in which the user says "I" are taken, in English.
+
+        Raises:
+            ValueError, TypeError: what was extracted is no fact, or another user's.
+        """
+
+    def list(
+        self,
+        user_id: str,
+        topic: str | None = None,
+        *,
+        connection: HostConnection | None = None,
+    ) -> Facts:
+        """All of the user's facts, or those of *topic* in any case; the last seen first."""
+
+    def recall(
+        self,
+        user_id: str,
+        messages: Iterable[Any],
+        top_k: int = 5,
+        *,
+        connection: HostConnection | None = None,
+    ) -> Messages:
+        """The messages, with what is known of the user in one block behind the latest prompt.
+
+        First what fits the prompt, then what is surest, at most *top_k* facts. The block takes the
+        place of an earlier one.
+        """
+
+    def reinforce(
+        self,
+        user_id: str,
+        memory_id: str,
+        by: float = 0.1,
+        *,
+        connection: HostConnection | None = None,
+    ) -> MemoryFact | None:
+        """A fact was heard again: it is surer by *by*, and was seen now. ``None`` if not there."""
+
+    def search(
+        self,
+        user_id: str,
+        query: str = "",
+        top_k: int = 10,
+        *,
+        connection: HostConnection | None = None,
+    ) -> Facts:
+        """The user's facts that hold words of *query*, in any order; at most *top_k*.
+
+        First those whose relevance times confidence is greatest. An empty query takes all, the
+        surest first. Those alike are in the order of when they were last seen, the newest first.
+        """
+
+    def update(
+        self,
+        user_id: str,
+        memory_id: str,
+        *,
+        content: str | None = None,
+        topics: Iterable[str] | None = None,
+        confidence: float | None = None,
+        connection: HostConnection | None = None,
+    ) -> MemoryFact | None:
+        """Change what is given of a fact, and give what it is then; ``None`` if it is not there.
+
+        When it was last seen stays. What others change of it meanwhile stays as well.
+        """
+
+class VectorStore:
+    """Documents that are found by their words, and with an embedder by their meaning as well.
+
+    Args:
+        store: a `Store`, or a `Database`.
+        embedder: as `Store` takes it; for a `Database` only, a `Store` has its own.
+        namespace: where the documents are; other stores have others.
+
+    Every method takes ``connection=``, as those of `Store` do. What one process writes, all find.
+
+    Raises, from any method:
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+    """
+
+    def __init__(
+        self,
+        store: Store | Database,
+        *,
+        embedder: Embedder | None = None,
+        namespace: Sequence[str] = ('documents',),
+    ) -> None: ...
+    def clear(self, *, connection: HostConnection | None = None) -> int:
+        """Remove all documents; how many."""
+
+    def count(self, *, connection: HostConnection | None = None) -> int:
+        """How many documents there are."""
+
+    def delete(self, ids: Iterable[str], *, connection: HostConnection | None = None) -> int:
+        """Remove documents, each by itself; how many were there."""
+
+    def get(self, id: str, *, connection: HostConnection | None = None) -> MemoryResult | None:
+        """A document, or ``None``."""
+
+    def search(
+        self,
+        query: str | None = None,
+        *,
+        k: int = 5,
+        filter: Mapping[str, Any] | None = None,
+        embedding: Any | None = None,
+        threshold: float | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[MemoryResult]:
+        """At most *k* documents that have something to do with *query*, the best first.
+
+        By words, where there is neither an embedder nor *embedding*: the score is the share of the
+        query that a document has. With one of them also by meaning: the score says how high a
+        document is in both rankings. What shares no word with the query, and has no vector nearer
+        to its than at a right angle, is not returned. A *k* of zero or less, or a query of blanks,
+        finds nothing.
+
+        Args:
+            filter: what the metadata must hold: equal values by name, or as `memalchemy.filters`
+                has it.
+            embedding: the vector to look for, in place of the embedder's of *query*.
+            threshold: the least score.
+
+        Raises:
+            ValueError: there are vectors, but none of this size.
+        """
+
+    def upsert(
+        self,
+        content: str,
+        *,
+        id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        embedding: Any | None = None,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> str:
+        """Write a document and return its id, a new one unless given.
+
+        One of that id is replaced, metadata and vector too. With *embedding* the embedder is not
+        asked; by its words it is found all the same.
+
+        Raises:
+            NotSerialisable, TooLarge: content, metadata or id cannot be stored.
+            ValueError: the vector is zero, not finite, or of over 16,000 dimensions.
+        """

@@ -213,6 +213,17 @@ class Root(Face):
         self.close()
 
 
+class Alone(Face):
+    """The face of what works on no database."""
+
+    def _make_loop(self, made: Any) -> Loop:
+        return Loop(_nothing)
+
+
+async def _nothing() -> None:
+    pass
+
+
 def face(of: type, base: type[Face] = Face) -> type[Any]:
     """The class without ``await`` of the asynchronous class *of*."""
     members: dict[str, Any] = {"_of": of}

@@ -1,0 +1,184 @@
+"""`VectorStore`: documents, found by what they say and what they mean. In a `Store`; no SQL."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memalchemy.contracts import Seconds, StoreItem
+from memalchemy.database import Database, HostConnection
+from memalchemy.store import Store
+from memalchemy.store.embedding import Embedder
+from memalchemy.store.searching import FUSED, Ranked, fused
+
+UNRELATED = 0.500001
+"""Scores of vectors that have nothing in common are 0.5, but for rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryResult:
+    """A document; its score is 0 to 1, higher is better, and 1.0 if it was asked for by its id."""
+
+    id: str
+    content: str
+    score: float
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+class VectorStore:
+    """Documents that are found by their words, and with an embedder by their meaning as well.
+
+    Args:
+        store: a `Store`, or a `Database`.
+        embedder: as `Store` takes it; for a `Database` only, a `Store` has its own.
+        namespace: where the documents are; other stores have others.
+
+    Every method takes ``connection=``, as those of `Store` do. What one process writes, all find.
+
+    Raises, from any method:
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+    """
+
+    def __init__(
+        self,
+        store: Store | Database,
+        *,
+        embedder: Embedder | None = None,
+        namespace: Sequence[str] = ("documents",),
+    ) -> None:
+        if isinstance(namespace, str):
+            raise TypeError("a namespace is a tuple of strings, not one string")
+        if isinstance(store, Database):
+            store = Store(store, embedder=embedder)
+        elif embedder is not None:
+            raise TypeError("a Store has its own embedder: give one to it, or a Database here")
+        self.store = store
+        self.namespace = tuple(namespace)
+
+    def __repr__(self) -> str:
+        return f"VectorStore({self.store!r}, namespace={self.namespace!r})"
+
+    async def upsert(
+        self,
+        content: str,
+        *,
+        id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        embedding: Any | None = None,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> str:
+        """Write a document and return its id, a new one unless given.
+
+        One of that id is replaced, metadata and vector too. With *embedding* the embedder is not
+        asked; by its words it is found all the same.
+
+        Raises:
+            NotSerialisable, TooLarge: content, metadata or id cannot be stored.
+            ValueError: the vector is zero, not finite, or of over 16,000 dimensions.
+        """
+        if not isinstance(content, str):
+            raise TypeError(f"the content of a document is a str, not {type(content).__name__}")
+        key = uuid.uuid4().hex if id is None else id
+        await self.store.put(
+            self.namespace,
+            key,
+            content,
+            metadata,
+            embedding=embedding,
+            ttl=ttl,
+            connection=connection,
+        )
+        return key
+
+    async def search(
+        self,
+        query: str | None = None,
+        *,
+        k: int = 5,
+        filter: Mapping[str, Any] | None = None,
+        embedding: Any | None = None,
+        threshold: float | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[MemoryResult]:
+        """At most *k* documents that have something to do with *query*, the best first.
+
+        By words, where there is neither an embedder nor *embedding*: the score is the share of the
+        query that a document has. With one of them also by meaning: the score says how high a
+        document is in both rankings. What shares no word with the query, and has no vector nearer
+        to its than at a right angle, is not returned. A *k* of zero or less, or a query of blanks,
+        finds nothing.
+
+        Args:
+            filter: what the metadata must hold: equal values by name, or as `memalchemy.filters`
+                has it.
+            embedding: the vector to look for, in place of the embedder's of *query*.
+            threshold: the least score.
+
+        Raises:
+            ValueError: there are vectors, but none of this size.
+        """
+        words = query is not None and bool(query.strip())
+        if k <= 0 or not (words or embedding is not None):
+            return []
+        wanted = {"$metadata": dict(filter)} if filter else None
+        by_meaning = embedding is not None or self.store.embedder is not None
+        depth = next((most for most in FUSED if k <= most), k) if by_meaning and words else k
+        rankings = []
+        if words:
+            rankings.append(
+                await self.store.search(
+                    self.namespace, query, filter=wanted, limit=depth, connection=connection
+                )
+            )
+        if by_meaning:
+            rankings.append(
+                await self.store.search(
+                    self.namespace,
+                    query if embedding is None else None,
+                    mode="vector",
+                    embedding=embedding,
+                    filter=wanted,
+                    threshold=UNRELATED if self.store.metric != "l2" else None,
+                    limit=depth,
+                    connection=connection,
+                )
+            )
+        if len(rankings) == 1:
+            ranked = [Ranked(hit, hit.score or 0.0) for hit in rankings[0]]
+        else:
+            ranked = fused([[Ranked(hit, hit.score or 0.0) for hit in of] for of in rankings])
+        least = 0.0 if threshold is None else threshold
+        found = [one for one in ranked if one.score > 0 and one.score >= least]
+        return [_result(one.item, one.score) for one in found[:k]]
+
+    async def get(
+        self, id: str, *, connection: HostConnection | None = None
+    ) -> MemoryResult | None:
+        """A document, or ``None``."""
+        item = await self.store.get_item(self.namespace, id, connection=connection)
+        return None if item is None else _result(item, 1.0)
+
+    async def delete(self, ids: Iterable[str], *, connection: HostConnection | None = None) -> int:
+        """Remove documents, each by itself; how many were there."""
+        if isinstance(ids, str):
+            raise TypeError("ids is a list of ids, not one")
+        gone = [
+            await self.store.delete(self.namespace, key, connection=connection)
+            for key in dict.fromkeys(ids)
+        ]
+        return sum(gone)
+
+    async def clear(self, *, connection: HostConnection | None = None) -> int:
+        """Remove all documents; how many."""
+        return await self.store.clear_namespace(self.namespace, connection=connection)
+
+    async def count(self, *, connection: HostConnection | None = None) -> int:
+        """How many documents there are."""
+        return await self.store.count(self.namespace, connection=connection)
+
+
+def _result(item: StoreItem, score: float) -> MemoryResult:
+    return MemoryResult(item.key, item.value, score, item.metadata)

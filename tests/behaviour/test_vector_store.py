@@ -1,0 +1,171 @@
+"""Documents that are found by what they say and what they mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+from shelf import AsyncEmbedder, Embedder, vector_of
+
+import memalchemy
+from memalchemy import Database, MemoryResult, Store, VectorStore
+
+
+@pytest.fixture
+def documents(store: Store) -> VectorStore:
+    return memalchemy.VectorStore(store)
+
+
+def ids(found: list[MemoryResult]) -> list[str]:
+    return [one.id for one in found]
+
+
+async def test_a_document_is_found_by_its_words(documents: VectorStore) -> None:
+    fox = await documents.upsert("The quick brown fox", metadata={"tag": "test"})
+    await documents.upsert("Something else", id="other")
+
+    (found,) = await documents.search("quick fox", k=3)
+    assert (found.id, found.content, found.metadata) == (
+        fox,
+        "The quick brown fox",
+        {"tag": "test"},
+    )
+    assert 0 < found.score <= 1
+
+
+async def test_a_document_can_be_read_replaced_and_removed(documents: VectorStore) -> None:
+    assert await documents.upsert("one", id="a", metadata={"n": 1}) == "a"
+    assert await documents.get("a") == MemoryResult("a", "one", 1.0, {"n": 1})
+    await documents.upsert("two", id="a")
+    assert await documents.get("a") == MemoryResult("a", "two", 1.0, {})
+    assert await documents.search("one") == []
+    await documents.upsert("three", id="b")
+    await documents.upsert("four", id="c")
+
+    assert await documents.delete(["a", "a", "nothing"]) == 1
+    assert await documents.get("a") is None
+    assert await documents.count() == 2
+    assert await documents.clear() == 2
+    assert await documents.search("three") == []
+    with pytest.raises(TypeError, match="list of ids"):
+        await documents.delete("b")
+
+
+async def test_the_best_come_first_and_at_most_k(documents: VectorStore) -> None:
+    await documents.upsert("red apple pie", id="all")
+    await documents.upsert("red apple", id="two")
+    for n in range(5):
+        await documents.upsert(f"red thing {n}", id=f"one{n}")
+
+    found = await documents.search("red apple pie", k=3)
+    assert ids(found)[:2] == ["all", "two"]
+    assert len(found) == 3
+    assert found[0].score > found[1].score > found[2].score
+
+
+@pytest.mark.parametrize("query", ["", "  ", None, "zeppelin", "!?"])
+async def test_what_has_nothing_in_common_is_not_found(
+    documents: VectorStore, query: str | None
+) -> None:
+    await documents.upsert("a hotel in Lisbon")
+
+    assert await documents.search(query) == []
+
+
+@pytest.mark.parametrize("k", [0, -1])
+async def test_of_nothing_wanted_nothing_is_found(documents: VectorStore, k: int) -> None:
+    await documents.upsert("tea")
+
+    assert await documents.search("tea", k=k) == []
+
+
+async def test_a_filter_is_of_equal_metadata(documents: VectorStore) -> None:
+    await documents.upsert("tea one", id="a", metadata={"lang": "en", "n": 1})
+    await documents.upsert("tea two", id="b", metadata={"lang": "de", "n": 1})
+    await documents.upsert("tea three", id="c")
+
+    assert ids(await documents.search("tea", filter={"lang": "en", "n": 1})) == ["a"]
+    assert ids(await documents.search("tea", filter={"n": {"$exists": False}})) == ["c"]
+    assert len(await documents.search("tea", filter={})) == 3
+
+
+@pytest.mark.parametrize("kind", [Embedder, AsyncEmbedder])
+async def test_with_an_embedder_words_and_meaning_count(
+    db: Database, kind: Callable[[], Embedder]
+) -> None:
+    documents = memalchemy.VectorStore(db, embedder=kind())
+    await documents.upsert("oolong is a tea", id="tea")
+    await documents.upsert("a boat on the sea", id="boat")
+
+    assert ids(await documents.search("oolong tea"))[0] == "tea"
+    assert all(0 < one.score <= 1 for one in await documents.search("oolong tea"))
+
+
+async def test_a_document_may_bring_its_own_vector(documents: VectorStore) -> None:
+    await documents.upsert("alpha", id="x", embedding=[1.0, 0.0, 0.0])
+    await documents.upsert("beta", id="y", embedding=[0.8, 0.6, 0.0])
+    await documents.upsert("gamma", id="z", embedding=[0.0, 0.0, 1.0])
+    await documents.upsert("delta", id="none")
+
+    found = await documents.search(embedding=[1.0, 0.0, 0.0])
+    assert ids(found) == ["x", "y"]
+    assert math.isclose(found[0].score, 1.0, abs_tol=0.001)
+    assert ids(await documents.search("gamma")) == ["z"]
+    assert set(ids(await documents.search("delta", embedding=[1.0, 0.0, 0.0]))) == {
+        "x",
+        "y",
+        "none",
+    }
+    assert ids(await documents.search(embedding=[1.0, 0.0, 0.0], threshold=0.95)) == ["x"]
+    with pytest.raises(ValueError, match="4 dimensions"):
+        await documents.search(embedding=[1.0, 0.0, 0.0, 0.0])
+
+
+async def test_a_store_with_an_embedder_of_its_own_serves(db: Database) -> None:
+    embedder = Embedder()
+    store = memalchemy.Store(db, embedder=embedder)
+    documents = memalchemy.VectorStore(store)
+    await documents.upsert("oolong", id="a", embedding=vector_of("tea"))
+
+    assert embedder.calls == []
+    assert ids(await documents.search("tea")) == ["a"]
+    with pytest.raises(TypeError, match="its own embedder"):
+        memalchemy.VectorStore(store, embedder=embedder)
+
+
+async def test_namespaces_and_tenants_are_apart(db: Database, store: Store) -> None:
+    one = memalchemy.VectorStore(store, namespace=("a",))
+    await one.upsert("tea", id="x")
+
+    for other in (
+        memalchemy.VectorStore(store, namespace=("b",)),
+        memalchemy.VectorStore(store),
+        memalchemy.VectorStore(db.for_tenant(f"{db.tenant}-2"), namespace=("a",)),
+    ):
+        assert await other.search("tea") == []
+        assert await other.get("x") is None
+        assert await other.clear() == 0
+    assert await one.count() == 1
+
+
+async def test_a_hosts_transaction_takes_documents_back(
+    db: Database, documents: VectorStore
+) -> None:
+    async with db.transaction() as tx:
+        await documents.upsert("tea", id="a", connection=tx)
+        assert ids(await documents.search("tea", connection=tx)) == ["a"]
+        await tx.rollback()
+
+    assert await documents.search("tea") == []
+
+
+async def test_what_cannot_be_a_document_is_refused(documents: VectorStore) -> None:
+    for wrong in (None, 7, b"tea", ["tea"]):
+        with pytest.raises(TypeError, match="content"):
+            await documents.upsert(wrong)  # type: ignore[arg-type]
+    with pytest.raises(memalchemy.NotSerialisable):
+        await documents.upsert("tea", metadata={"x": object()})
+    with pytest.raises(ValueError, match="zero"):
+        await documents.upsert("tea", embedding=[0.0, 0.0])
+    assert await documents.count() == 0

@@ -128,64 +128,6 @@ AND (EXISTS (
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.queries.list_heads(after=True, prefix=True)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND threads.head_id IS NOT NULL
-AND threads.thread_id >= :p_low
-AND threads.thread_id < :p_high
-AND (threads.updated_at < :p_updated_at
-  OR threads.updated_at = :p_updated_at
-  AND threads.thread_id > :p_thread_id)
-ORDER BY threads.updated_at DESC, threads.thread_id
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.queries.list_heads(after=True, prefix=False)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND threads.head_id IS NOT NULL
-AND (threads.updated_at < :p_updated_at
-  OR threads.updated_at = :p_updated_at
-  AND threads.thread_id > :p_thread_id)
-ORDER BY threads.updated_at DESC, threads.thread_id
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.queries.list_heads(after=False, prefix=True)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND threads.head_id IS NOT NULL
-AND threads.thread_id >= :p_low
-AND threads.thread_id < :p_high
-ORDER BY threads.updated_at DESC, threads.thread_id
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.queries.list_heads(after=False, prefix=False)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND threads.head_id IS NOT NULL
-ORDER BY threads.updated_at DESC, threads.thread_id
-FETCH FIRST :p_limit ROWS ONLY
-
 -- checkpoints.queries.list_names(before=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
@@ -895,6 +837,15 @@ AND deltas.thread_id = :k_thread_id
 AND deltas.namespace = :k_namespace
 AND deltas.seq <= :p_until
 
+-- log.copying.has_entry()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.seq = :p_seq
+AND deltas.kind IN ('entry')
+
 -- log.copying.holds_anything()
 SELECT deltas.seq
 FROM deltas
@@ -911,6 +862,16 @@ AND ((deltas.kind NOT IN ('snapshot', 'delta'))
       AND checkpoints.seq = deltas.seq)))
 FETCH FIRST 1 ROWS ONLY
 
+-- log.copying.newest_until()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.seq <= :p_until
+ORDER BY checkpoints.seq DESC
+FETCH FIRST 1 ROWS ONLY
+
 -- log.copying.read_position()
 SELECT checkpoints.seq
 FROM checkpoints
@@ -918,6 +879,325 @@ WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.thread_id = :k_thread_id
 AND checkpoints.namespace = :k_namespace
 AND checkpoints.checkpoint_id = :p_checkpoint_id
+
+-- log.entries.count_entries()
+SELECT count(*) AS count_1
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+
+-- log.entries.edit_entry()
+UPDATE deltas
+SET raw_size=:p_raw_size, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
+  payload=:p_payload
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq = :p_seq
+
+-- log.entries.entries_changed()
+UPDATE threads
+SET version=(threads.version + :version_1), epoch=(threads.epoch + :epoch_1),
+  updated_at=:p_updated_at
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+
+-- log.entries.read_entries(end=first, timed=True)
+SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
+  deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq > :p_after
+AND deltas.seq < :p_before
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+AND deltas.occurred_at >= :p_since
+AND deltas.occurred_at < :p_until
+ORDER BY deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.entries.read_entries(end=first, timed=False)
+SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
+  deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq > :p_after
+AND deltas.seq < :p_before
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.entries.read_entries(end=last, timed=True)
+SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
+  deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq > :p_after
+AND deltas.seq < :p_before
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+AND deltas.occurred_at >= :p_since
+AND deltas.occurred_at < :p_until
+ORDER BY deltas.seq DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.entries.read_entries(end=last, timed=False)
+SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
+  deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq > :p_after
+AND deltas.seq < :p_before
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY deltas.seq DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.entries.read_news()
+SELECT threads.version, threads.epoch, deltas.seq, deltas.entry_key, deltas.occurred_at,
+  deltas.stored_at, deltas.codec, deltas.checksum, deltas.payload
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.tenant = threads.tenant
+AND deltas.thread_id = threads.thread_id
+AND deltas.namespace = threads.namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq > CASE
+WHEN (threads.epoch = :p_epoch) THEN :p_after
+ELSE -1 END
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+ORDER BY deltas.seq
+
+-- log.entries.read_version()
+SELECT threads.version
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+
+-- log.entries.remove_entries(which=all)
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+
+-- log.entries.remove_entries(which=beyond)
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq > :p_after
+
+-- log.entries.remove_entries(which=one)
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq = :p_seq
+
+-- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id > :p_thread_id)
+ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads(of=checkpoints, after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NOT NULL
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id > :p_thread_id)
+ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads(of=checkpoints, after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads(of=checkpoints, after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads(of=entries, after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id > :p_thread_id)
+ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads(of=entries, after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id > :p_thread_id)
+ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads(of=entries, after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads(of=entries, after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
 
 -- log.many.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1
@@ -1790,7 +2070,17 @@ WHERE (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) IN (
   SELECT found.tenant, found.thread_id, found.namespace, found.seq
   FROM found)
 
--- log.removing.bury()
+-- log.removing.bury(scope=log)
+UPDATE threads
+SET version=(threads.version + :version_1), epoch=(threads.epoch + :epoch_1), head_id=NULL,
+  previous_id=NULL, meta=:p_meta, forked_thread=NULL, forked_seq=NULL, expires_at=NULL,
+  deleted_at=:p_now
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+
+-- log.removing.bury(scope=thread)
 UPDATE threads
 SET version=(threads.version + :version_1), epoch=(threads.epoch + :epoch_1), head_id=NULL,
   previous_id=NULL, meta=:p_meta, forked_thread=NULL, forked_seq=NULL, expires_at=NULL,
@@ -1823,7 +2113,7 @@ AND deltas.thread_id = :k_thread_id
 
 -- log.removing.lock_log()
 SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
-  threads.deleted_at
+  threads.deleted_at, threads.version
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
@@ -1832,7 +2122,7 @@ FOR UPDATE
 
 -- log.removing.lock_thread()
 SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
-  threads.deleted_at
+  threads.deleted_at, threads.version
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
@@ -1854,7 +2144,7 @@ AND threads.namespace = :k_namespace
 
 -- log.removing.read_head()
 SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
-  threads.deleted_at
+  threads.deleted_at, threads.version
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id

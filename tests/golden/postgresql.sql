@@ -130,64 +130,6 @@ AND (EXISTS (
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT $6
 
--- checkpoints.queries.list_heads(after=True, prefix=True)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id IS NOT NULL
-AND threads.thread_id >= $4::VARCHAR
-AND threads.thread_id < $5::VARCHAR
-AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
-  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
-  AND threads.thread_id > $7::VARCHAR)
-ORDER BY threads.updated_at DESC, threads.thread_id
-LIMIT $8
-
--- checkpoints.queries.list_heads(after=True, prefix=False)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id IS NOT NULL
-AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
-  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
-  AND threads.thread_id > $5::VARCHAR)
-ORDER BY threads.updated_at DESC, threads.thread_id
-LIMIT $6
-
--- checkpoints.queries.list_heads(after=False, prefix=True)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id IS NOT NULL
-AND threads.thread_id >= $4::VARCHAR
-AND threads.thread_id < $5::VARCHAR
-ORDER BY threads.updated_at DESC, threads.thread_id
-LIMIT $6
-
--- checkpoints.queries.list_heads(after=False, prefix=False)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id IS NOT NULL
-ORDER BY threads.updated_at DESC, threads.thread_id
-LIMIT $4
-
 -- checkpoints.queries.list_names(before=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
@@ -2508,6 +2450,15 @@ AND deltas.thread_id = $3::VARCHAR
 AND deltas.namespace = $4::VARCHAR
 AND deltas.seq <= $5::BIGINT
 
+-- log.copying.has_entry()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.seq = $4::BIGINT
+AND deltas.kind IN ('entry')
+
 -- log.copying.holds_anything()
 SELECT deltas.seq
 FROM deltas
@@ -2524,6 +2475,16 @@ AND ((deltas.kind NOT IN ('snapshot', 'delta'))
       AND checkpoints.seq = deltas.seq)))
 LIMIT $4::INTEGER
 
+-- log.copying.newest_until()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND checkpoints.seq <= $4::BIGINT
+ORDER BY checkpoints.seq DESC
+LIMIT $5::INTEGER
+
 -- log.copying.read_position()
 SELECT checkpoints.seq
 FROM checkpoints
@@ -2531,6 +2492,185 @@ WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.thread_id = $2::VARCHAR
 AND checkpoints.namespace = $3::VARCHAR
 AND checkpoints.checkpoint_id = $4::VARCHAR
+
+-- log.entries.count_entries()
+SELECT count(*) AS count_1
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('entry')
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
+
+-- log.entries.edit_entry()
+UPDATE deltas
+SET raw_size=$1::BIGINT, codec=$2::VARCHAR, checksum=$3::BIGINT, search_text=$4::VARCHAR,
+  payload=$5::BYTEA
+WHERE deltas.tenant = $6::VARCHAR
+AND deltas.thread_id = $7::VARCHAR
+AND deltas.namespace = $8::VARCHAR
+AND deltas.kind IN ('entry')
+AND deltas.seq = $9::BIGINT
+
+-- log.entries.entries_changed()
+UPDATE threads
+SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT),
+  updated_at=$3::TIMESTAMP WITH TIME ZONE
+WHERE threads.tenant = $4::VARCHAR
+AND threads.thread_id = $5::VARCHAR
+AND threads.namespace = $6::VARCHAR
+
+-- log.entries.read_entries(end=first, timed=True)
+SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
+  deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('entry')
+AND deltas.seq > $4::BIGINT
+AND deltas.seq < $5::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)))
+AND deltas.occurred_at >= $7::TIMESTAMP WITH TIME ZONE
+AND deltas.occurred_at < $8::TIMESTAMP WITH TIME ZONE
+ORDER BY deltas.seq
+LIMIT $9
+
+-- log.entries.read_entries(end=first, timed=False)
+SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
+  deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('entry')
+AND deltas.seq > $4::BIGINT
+AND deltas.seq < $5::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)))
+ORDER BY deltas.seq
+LIMIT $7
+
+-- log.entries.read_entries(end=last, timed=True)
+SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
+  deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('entry')
+AND deltas.seq > $4::BIGINT
+AND deltas.seq < $5::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)))
+AND deltas.occurred_at >= $7::TIMESTAMP WITH TIME ZONE
+AND deltas.occurred_at < $8::TIMESTAMP WITH TIME ZONE
+ORDER BY deltas.seq DESC
+LIMIT $9
+
+-- log.entries.read_entries(end=last, timed=False)
+SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
+  deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('entry')
+AND deltas.seq > $4::BIGINT
+AND deltas.seq < $5::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)))
+ORDER BY deltas.seq DESC
+LIMIT $7
+
+-- log.entries.read_news()
+SELECT threads.version, threads.epoch, deltas.seq, deltas.entry_key, deltas.occurred_at,
+  deltas.stored_at, deltas.codec, deltas.checksum, deltas.payload
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.tenant = threads.tenant
+AND deltas.thread_id = threads.thread_id
+AND deltas.namespace = threads.namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq > CASE
+WHEN (threads.epoch = $1::BIGINT) THEN $2::BIGINT
+ELSE -1 END
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.namespace = $5::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY deltas.seq
+
+-- log.entries.read_version()
+SELECT threads.version
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+
+-- log.entries.remove_entries(which=all)
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('entry')
+
+-- log.entries.remove_entries(which=beyond)
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('entry')
+AND deltas.seq > $4::BIGINT
+
+-- log.entries.remove_entries(which=one)
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('entry')
+AND deltas.seq = $4::BIGINT
 
 -- log.grouped.save_many(first=based)
 WITH r_rows AS (
@@ -2700,6 +2840,146 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
 SELECT head.tenant, head.thread_id, head.namespace, head.next_seq, head.version, head.epoch,
   head.previous_id
 FROM head
+
+-- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND threads.thread_id > $7::VARCHAR)
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT $8
+
+-- log.listing.list_heads(of=checkpoints, after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
+  AND threads.thread_id > $5::VARCHAR)
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT $6
+
+-- log.listing.list_heads(of=checkpoints, after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT $6
+
+-- log.listing.list_heads(of=checkpoints, after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT $4
+
+-- log.listing.list_heads(of=entries, after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND threads.thread_id > $7::VARCHAR)
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT $8
+
+-- log.listing.list_heads(of=entries, after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
+  AND threads.thread_id > $5::VARCHAR)
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT $6
+
+-- log.listing.list_heads(of=entries, after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT $6
+
+-- log.listing.list_heads(of=entries, after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT $4
 
 -- log.many.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1
@@ -3568,7 +3848,17 @@ WHERE (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) IN (
   SELECT found.tenant, found.thread_id, found.namespace, found.seq
   FROM found)
 
--- log.removing.bury()
+-- log.removing.bury(scope=log)
+UPDATE threads
+SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT), head_id=NULL,
+  previous_id=NULL, meta=$3::JSONB, forked_thread=NULL, forked_seq=NULL, expires_at=NULL,
+  deleted_at=$4::TIMESTAMP WITH TIME ZONE
+WHERE threads.tenant = $5::VARCHAR
+AND threads.thread_id = $6::VARCHAR
+AND threads.namespace = $7::VARCHAR
+AND threads.deleted_at IS NULL
+
+-- log.removing.bury(scope=thread)
 UPDATE threads
 SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT), head_id=NULL,
   previous_id=NULL, meta=$3::JSONB, forked_thread=NULL, forked_seq=NULL, expires_at=NULL,
@@ -3601,7 +3891,7 @@ AND deltas.thread_id = $2::VARCHAR
 
 -- log.removing.lock_log()
 SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
-  threads.deleted_at
+  threads.deleted_at, threads.version
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
@@ -3610,7 +3900,7 @@ FOR UPDATE OF threads
 
 -- log.removing.lock_thread()
 SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
-  threads.deleted_at
+  threads.deleted_at, threads.version
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
@@ -3632,7 +3922,7 @@ AND threads.namespace = $5::VARCHAR
 
 -- log.removing.read_head()
 SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
-  threads.deleted_at
+  threads.deleted_at, threads.version
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR

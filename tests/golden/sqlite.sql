@@ -184,68 +184,6 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.queries.list_heads(after=True, prefix=True)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.head_id IS NOT NULL
-AND threads.thread_id >= ?
-AND threads.thread_id < ?
-AND (threads.updated_at < ?
-  OR threads.updated_at = ?
-  AND threads.thread_id > ?)
-ORDER BY threads.updated_at DESC, threads.thread_id
-LIMIT ?
-OFFSET ?
-
--- checkpoints.queries.list_heads(after=True, prefix=False)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.head_id IS NOT NULL
-AND (threads.updated_at < ?
-  OR threads.updated_at = ?
-  AND threads.thread_id > ?)
-ORDER BY threads.updated_at DESC, threads.thread_id
-LIMIT ?
-OFFSET ?
-
--- checkpoints.queries.list_heads(after=False, prefix=True)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.head_id IS NOT NULL
-AND threads.thread_id >= ?
-AND threads.thread_id < ?
-ORDER BY threads.updated_at DESC, threads.thread_id
-LIMIT ?
-OFFSET ?
-
--- checkpoints.queries.list_heads(after=False, prefix=False)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.head_id IS NOT NULL
-ORDER BY threads.updated_at DESC, threads.thread_id
-LIMIT ?
-OFFSET ?
-
 -- checkpoints.queries.list_names(before=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
@@ -1032,6 +970,15 @@ AND deltas.thread_id = ?
 AND deltas.namespace = ?
 AND deltas.seq <= ?
 
+-- log.copying.has_entry()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.seq = ?
+AND deltas.kind IN ('entry')
+
 -- log.copying.holds_anything()
 SELECT deltas.seq
 FROM deltas
@@ -1049,6 +996,17 @@ AND ((deltas.kind NOT IN ('snapshot', 'delta'))
 LIMIT ?
 OFFSET ?
 
+-- log.copying.newest_until()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND checkpoints.seq <= ?
+ORDER BY checkpoints.seq DESC
+LIMIT ?
+OFFSET ?
+
 -- log.copying.read_position()
 SELECT checkpoints.seq
 FROM checkpoints
@@ -1056,6 +1014,335 @@ WHERE checkpoints.tenant = ?
 AND checkpoints.thread_id = ?
 AND checkpoints.namespace = ?
 AND checkpoints.checkpoint_id = ?
+
+-- log.entries.count_entries()
+SELECT count(*) AS count_1
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('entry')
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+
+-- log.entries.edit_entry()
+UPDATE deltas
+SET raw_size=?, codec=?, checksum=?, search_text=?, payload=?
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('entry')
+AND deltas.seq = ?
+
+-- log.entries.entries_changed()
+UPDATE threads
+SET version=(threads.version + ?), epoch=(threads.epoch + ?), updated_at=?
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+
+-- log.entries.read_entries(end=first, timed=True)
+SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
+  deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('entry')
+AND deltas.seq > ?
+AND deltas.seq < ?
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+AND deltas.occurred_at >= ?
+AND deltas.occurred_at < ?
+ORDER BY deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- log.entries.read_entries(end=first, timed=False)
+SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
+  deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('entry')
+AND deltas.seq > ?
+AND deltas.seq < ?
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- log.entries.read_entries(end=last, timed=True)
+SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
+  deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('entry')
+AND deltas.seq > ?
+AND deltas.seq < ?
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+AND deltas.occurred_at >= ?
+AND deltas.occurred_at < ?
+ORDER BY deltas.seq DESC
+LIMIT ?
+OFFSET ?
+
+-- log.entries.read_entries(end=last, timed=False)
+SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
+  deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('entry')
+AND deltas.seq > ?
+AND deltas.seq < ?
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY deltas.seq DESC
+LIMIT ?
+OFFSET ?
+
+-- log.entries.read_news()
+SELECT threads.version, threads.epoch, deltas.seq, deltas.entry_key, deltas.occurred_at,
+  deltas.stored_at, deltas.codec, deltas.checksum, deltas.payload
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.tenant = threads.tenant
+AND deltas.thread_id = threads.thread_id
+AND deltas.namespace = threads.namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq > CASE
+WHEN (threads.epoch = ?) THEN ?
+ELSE -1 END
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+ORDER BY deltas.seq
+
+-- log.entries.read_version()
+SELECT threads.version
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
+-- log.entries.remove_entries(which=all)
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('entry')
+
+-- log.entries.remove_entries(which=beyond)
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('entry')
+AND deltas.seq > ?
+
+-- log.entries.remove_entries(which=one)
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('entry')
+AND deltas.seq = ?
+
+-- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND threads.thread_id > ?)
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads(of=checkpoints, after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NOT NULL
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND threads.thread_id > ?)
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads(of=checkpoints, after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads(of=checkpoints, after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads(of=entries, after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND threads.thread_id > ?)
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads(of=entries, after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND threads.thread_id > ?)
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads(of=entries, after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads(of=entries, after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
 
 -- log.many.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1
@@ -1970,7 +2257,16 @@ WHERE (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) IN (
   SELECT found.tenant, found.thread_id, found.namespace, found.seq
   FROM found)
 
--- log.removing.bury()
+-- log.removing.bury(scope=log)
+UPDATE threads
+SET version=(threads.version + ?), epoch=(threads.epoch + ?), head_id=NULL, previous_id=NULL,
+  meta=?, forked_thread=NULL, forked_seq=NULL, expires_at=NULL, deleted_at=?
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+
+-- log.removing.bury(scope=thread)
 UPDATE threads
 SET version=(threads.version + ?), epoch=(threads.epoch + ?), head_id=NULL, previous_id=NULL,
   meta=?, forked_thread=NULL, forked_seq=NULL, expires_at=NULL, deleted_at=?
@@ -2006,14 +2302,14 @@ SET version=threads.version
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
-RETURNING namespace, next_seq, epoch, head_id, expires_at, deleted_at
+RETURNING namespace, next_seq, epoch, head_id, expires_at, deleted_at, version
 
 -- log.removing.lock_thread()
 UPDATE threads
 SET version=threads.version
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
-RETURNING namespace, next_seq, epoch, head_id, expires_at, deleted_at
+RETURNING namespace, next_seq, epoch, head_id, expires_at, deleted_at, version
 
 -- log.removing.move_epoch()
 UPDATE threads
@@ -2032,7 +2328,7 @@ AND threads.namespace = ?
 
 -- log.removing.read_head()
 SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
-  threads.deleted_at
+  threads.deleted_at, threads.version
 FROM threads
 WHERE threads.tenant = ?
 AND threads.thread_id = ?

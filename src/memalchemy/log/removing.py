@@ -33,6 +33,7 @@ class Head(NamedTuple):
     head_id: str | None
     expires_at: datetime | None
     deleted_at: datetime | None
+    version: int
 
     def is_live(self, now: datetime) -> bool:
         return self.deleted_at is None and not self.is_expired(now)
@@ -135,12 +136,15 @@ def remove_head(d: Dialect) -> Executable:
     return delete(THREADS).where(of_log(THREADS))
 
 
-@statement()
-def bury(d: Dialect) -> Executable:
-    """Turn the heads of a thread into tombstones: ids and the epoch, nothing else."""
+@statement(scope=("log", "thread"))
+def bury(d: Dialect, scope: str) -> Executable:
+    """Turn the head of a log, or those of a thread, into tombstones: ids and the epoch alone."""
     return (
         update(THREADS)
-        .where(of_thread(THREADS), THREADS.c.deleted_at.is_(None))
+        .where(
+            of_log(THREADS) if scope == "log" else of_thread(THREADS),
+            THREADS.c.deleted_at.is_(None),
+        )
         .values(
             deleted_at=bindparam("p_now"),
             epoch=THREADS.c.epoch + 1,
@@ -158,12 +162,23 @@ def bury(d: Dialect) -> Executable:
 def delete_thread(d: Dialect, log: Log, now: datetime) -> Program[bool]:
     """Delete all logs of a thread, leaving tombstones; whether a live one was there."""
     rows = yield lock_thread(d), log.binds()
-    heads = [Head._make(row) for row in rows]
+    return (yield from _bury_locked(d, log, [Head._make(row) for row in rows], "thread", now))
+
+
+def delete_log(d: Dialect, log: Log, now: datetime) -> Program[bool]:
+    """Delete one log, leaving a tombstone; whether it was there. The thread's others stay."""
+    rows = yield lock_log(d), log.binds()
+    return (yield from _bury_locked(d, log, [Head._make(row) for row in rows], "log", now))
+
+
+def _bury_locked(
+    d: Dialect, log: Log, heads: list[Head], scope: str, now: datetime
+) -> Program[bool]:
     if all(head.deleted_at is not None for head in heads):
         return False
-    yield empty(d, table="checkpoints", scope="thread"), log.binds()
-    yield empty(d, table="deltas", scope="thread"), log.binds()
-    yield bury(d), log.binds() | {"p_now": now, "p_meta": {}}
+    yield empty(d, table="checkpoints", scope=scope), log.binds()
+    yield empty(d, table="deltas", scope=scope), log.binds()
+    yield bury(d, scope=scope), log.binds() | {"p_now": now, "p_meta": {}}
     return any(head.is_live(now) for head in heads)
 
 

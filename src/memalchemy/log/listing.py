@@ -1,0 +1,101 @@
+"""Which threads there are: the heads of one namespace, most recently written first, by a glob."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Executable, and_, bindparam, select
+
+from memalchemy.database import Database, HostConnection
+from memalchemy.dialects import Dialect
+from memalchemy.keys import encode_id
+from memalchemy.log.entries import holds_entries
+from memalchemy.log.tables import THREADS, live
+from memalchemy.statements import Answer, Program, statement
+
+PAGE = 500
+
+
+@statement(of=("checkpoints", "entries"), after=(True, False), prefix=(True, False))
+def list_heads(d: Dialect, of: str, after: bool, prefix: bool) -> Executable:
+    """Threads with a checkpoint, or with an entry, most recently written first, in pages."""
+    scope = (THREADS.c[name] == bindparam(f"k_{name}") for name in ("tenant", "namespace"))
+    held = THREADS.c.head_id.is_not(None) if of == "checkpoints" else holds_entries()
+    query = (
+        select(THREADS.c.thread_id, THREADS.c.updated_at)
+        .where(and_(*scope), live(), held)
+        .order_by(THREADS.c.updated_at.desc(), THREADS.c.thread_id)
+        .limit(bindparam("p_limit"))
+    )
+    if prefix:
+        query = query.where(
+            THREADS.c.thread_id >= bindparam("p_low"), THREADS.c.thread_id < bindparam("p_high")
+        )
+    if after:
+        same = THREADS.c.updated_at == bindparam("p_updated_at")
+        query = query.where(
+            (THREADS.c.updated_at < bindparam("p_updated_at"))
+            | and_(same, THREADS.c.thread_id > bindparam("p_thread_id"))
+        )
+    return query
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadIds:
+    """The ids of threads that hold something in a namespace.
+
+    *of* is ``checkpoints`` or ``entries``; *pattern* a glob over the whole id, case-sensitive.
+    """
+
+    db: Database
+    path: str
+    of: str
+    pattern: str
+
+    async def first(self, limit: int, connection: HostConnection | None) -> list[str]:
+        """The first *limit* of them, most recently written first; they may be a moment old."""
+        matches = re.compile(fnmatch.translate(self.pattern)).match
+        within = _range_of(self.pattern)
+        binds: dict[str, Any] = {
+            "k_tenant": self.db.tenant,
+            "k_namespace": self.path,
+            "p_limit": PAGE,
+        }
+        if within is not None:
+            binds |= {"p_low": within[0], "p_high": within[1]}
+        found: list[str] = []
+        after = False
+        while len(found) < limit:
+            rows = await self._page(binds, after, within is not None, connection)
+            found += [row.thread_id for row in rows if matches(row.thread_id)]
+            if len(rows) < PAGE:
+                break
+            after = True
+            binds |= {"p_updated_at": rows[-1].updated_at, "p_thread_id": rows[-1].thread_id}
+        return found[:limit]
+
+    async def _page(
+        self, binds: dict[str, Any], after: bool, prefix: bool, connection: HostConnection | None
+    ) -> Answer:
+        statement = list_heads(self.db.dialect, of=self.of, after=after, prefix=prefix)
+        values = binds | {"p_now": datetime.now(UTC)}
+
+        def program() -> Program[Answer]:
+            return (yield statement, values)
+
+        return await self.db.read(program, connection=connection, stale=True)
+
+
+def _range_of(pattern: str) -> tuple[str, str] | None:
+    """The thread ids that can match a glob, as a range of what is stored: from, and up to before.
+
+    ``None``: all of them. Only for prefixes that are stored as they are spelt.
+    """
+    prefix = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+    if not prefix or encode_id(prefix) != prefix or prefix[-1] >= "\ud7ff":
+        return None
+    return prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)

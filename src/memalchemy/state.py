@@ -1,73 +1,357 @@
-"""What counts as a state, and how it becomes the mapping that is stored.
+"""Messages and the state of an agent, as pydantic models.
 
-A mapping, a pydantic model, or anything with ``to_checkpoint()`` and ``from_checkpoint()``. Knows
-nothing of bytes or SQL.
+Everything that takes a message takes a `Message`, a dict in OpenAI's format, or any object with a
+role and a content; `Message.of` reads all three. The fields of `AgentState` are those of the agent
+runtime locus, so that a checkpoint of one is a checkpoint of the other. Importing this imports
+pydantic; nothing else in the package needs it.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping
-from typing import Any
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from enum import Enum, StrEnum
+from typing import Annotated, Any, Self
+from uuid import uuid4
 
-from memalchemy.errors import NotSerialisable
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SerializerFunctionWrapHandler,
+    WrapSerializer,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import to_jsonable_python
 
-Fallback = Callable[[Any], Any]
+from memalchemy.messages import read, role_of, words_of
 
 
-def to_mapping(state: Any) -> tuple[Mapping[str, Any], Fallback | None]:
-    """The mapping to store, and how to simplify leaves that the codec does not know.
+def _as_list(value: Any, serialise: SerializerFunctionWrapHandler) -> list[Any]:
+    return list(serialise(value))
 
-    ``to_checkpoint()`` wins over everything. A pydantic model keeps its Python values (datetimes,
-    tuples, sets, bytes, Decimals); only leaves that the codec cannot store, such as enums and URLs,
-    take their JSON form, which ``state_type`` validates back on load. Fields of subclasses are
-    kept, computed fields are not, names are the aliases; a secret is refused, not masked.
 
-    Raises:
-        NotSerialisable: *state* is none of the three.
+def _as_sorted(value: frozenset[str] | None) -> list[str] | None:
+    return None if value is None else sorted(value)
+
+
+def _as_text(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+# What a checkpoint holds is what JSON would: lists, ISO times, and sets in one order, because the
+# order of a set differs from process to process and every save would look like a change.
+Floats = Annotated[tuple[float, ...], WrapSerializer(_as_list)]
+Names = Annotated[frozenset[str], PlainSerializer(_as_sorted)]
+MaybeNames = Annotated[frozenset[str] | None, PlainSerializer(_as_sorted)]
+Texts = Annotated[tuple[str, ...], WrapSerializer(_as_list)]
+Moment = Annotated[datetime, PlainSerializer(_as_text)]
+
+
+class _Record(BaseModel):
+    # An error of validation quotes its input otherwise, and that is what somebody said.
+    model_config = ConfigDict(frozen=True, extra="allow", hide_input_in_errors=True)
+
+
+class Role(StrEnum):
+    """Who speaks. A message may have another role, which stays plain text."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+class ToolCall(_Record):
+    """A tool that the model asks for.
+
+    It is read from ``{"id", "name", "arguments": dict or JSON text}`` and from OpenAI's nested
+    form. ``malformed_arguments`` is the model's own text where that is not a JSON object; the
+    arguments are empty then. Unknown fields are kept.
     """
-    convert = getattr(state, "to_checkpoint", None)
-    if callable(convert):
-        mapping = convert()
-        if not isinstance(mapping, Mapping):
-            raise NotSerialisable("", "is what to_checkpoint() returned, and it is not a mapping")
-        return mapping, None
-    if _is_model(type(state)):
-        dumped = state.model_dump(
-            mode="python", round_trip=True, by_alias=True, serialize_as_any=True
-        )
-        return dumped, _json_form
-    if isinstance(state, Mapping):
-        return state, None
-    raise NotSerialisable(
-        "",
-        f"is a {type(state).__name__}; a state is a mapping, a pydantic model, or an object with "
-        "to_checkpoint() and from_checkpoint()",
-    )
+
+    id: str = Field(default_factory=lambda: f"call_{uuid4().hex[:12]}")
+    name: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    malformed_arguments: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flatten(cls, data: Any) -> Any:
+        if isinstance(data, cls):
+            return data
+        if not isinstance(data, Mapping):
+            known = ("id", "name", "arguments", "args", "function", "malformed_arguments", "type")
+            data = {name: read(data, name) for name in known}
+        flat = {name: value for name, value in data.items() if value is not None}
+        function = flat.get("function")
+        if function is not None and "name" not in flat:
+            del flat["function"]
+            flat["name"], flat["arguments"] = read(function, "name"), read(function, "arguments")
+            if flat.get("type") == "function":
+                del flat["type"]
+        arguments = flat.pop("args", None)
+        arguments = flat.pop("arguments", None) or arguments or {}
+        if isinstance(arguments, str):
+            text, arguments = arguments, _json_object(arguments)
+            if arguments is None:
+                flat["malformed_arguments"], arguments = text, {}
+        return {**flat, "arguments": arguments}
+
+    def to_record(self) -> dict[str, Any]:
+        """The plain dict that is stored; what says nothing is left out."""
+        record = {"id": self.id, "name": self.name, "arguments": self.arguments}
+        if self.malformed_arguments is not None:
+            record["malformed_arguments"] = self.malformed_arguments
+        return {**record, **(self.model_extra or {})}
+
+    def to_openai(self) -> dict[str, Any]:
+        """OpenAI's nested form, the arguments as JSON text (or the model's own malformed text)."""
+        text = self.malformed_arguments
+        if text is None:
+            text = json.dumps(self.arguments, default=to_jsonable_python)
+        function = {"name": self.name, "arguments": text}
+        return {"id": self.id, "type": "function", "function": function, **(self.model_extra or {})}
 
 
-def _is_model(kind: Any) -> bool:
-    # A model's class cannot be there without pydantic, which takes longer to import than all this.
-    pydantic = sys.modules.get("pydantic")
-    return pydantic is not None and isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
+def _json_object(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
-def _json_form(value: Any) -> Any:
-    from pydantic import SecretBytes, SecretStr
-    from pydantic_core import to_jsonable_python
+class Message(_Record):
+    """One message of a conversation. Frozen; unknown fields are kept.
 
-    if isinstance(value, (SecretStr, SecretBytes)):
-        raise TypeError("a secret's JSON form is a row of asterisks")
-    return to_jsonable_python(value)
+    ``content`` is a text, a list of blocks (plain dicts), or ``None``. ``metadata`` is the
+    application's own and is not sent to a model.
+    """
+
+    role: Annotated[Role | str, PlainSerializer(str)]
+    content: str | list[Any] | None = None
+    tool_calls: Annotated[tuple[ToolCall, ...], WrapSerializer(_as_list)] = ()
+    tool_call_id: str | None = None
+    name: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("role", mode="before")
+    @classmethod
+    def _known_role(cls, role: Any) -> Any:
+        value = role.value if isinstance(role, Enum) else role
+        return Role(value) if value in _ROLES else value
+
+    @field_validator("content", mode="before")
+    @classmethod
+    def _plain_blocks(cls, content: Any) -> Any:
+        if isinstance(content, (list, tuple)):
+            return [_plain(block) for block in content]
+        return content
+
+    @field_validator("tool_calls", "metadata", mode="before")
+    @classmethod
+    def _none_is_empty(cls, value: Any, info: Any) -> Any:
+        return ({} if info.field_name == "metadata" else ()) if value is None else value
+
+    @classmethod
+    def of(cls, message: Any) -> Message:
+        """Read a message: a `Message` is itself, a mapping its fields, an object its attributes.
+
+        Raises:
+            TypeError: it is none of these.
+            ValueError: a field has the wrong type (pydantic's ValidationError is one).
+        """
+        if isinstance(message, Message):
+            return message
+        if isinstance(message, Mapping):
+            return cls.model_validate(dict(message))
+        if not role_of(message) or not hasattr(message, "content"):
+            raise TypeError(
+                "a message is a Message, a mapping in OpenAI's format or an object with role and "
+                f"content, not {type(message).__name__}"
+            )
+        fields = {name: read(message, name) for name in cls.model_fields}
+        given = _fields_of(message) | fields | {"role": role_of(message)}
+        return cls.model_validate({key: value for key, value in given.items() if value is not None})
+
+    @classmethod
+    def system(cls, content: str | list[Any], **fields: Any) -> Self:
+        """What the model is to do."""
+        return cls(role=Role.SYSTEM, content=content, **fields)
+
+    @classmethod
+    def user(cls, content: str | list[Any], **fields: Any) -> Self:
+        """What the user says."""
+        return cls(role=Role.USER, content=content, **fields)
+
+    @classmethod
+    def assistant(
+        cls,
+        content: str | list[Any] | None = None,
+        tool_calls: Iterable[Any] = (),
+        **fields: Any,
+    ) -> Self:
+        """What the model answers, and the tools it asks for."""
+        return cls(role=Role.ASSISTANT, content=content, tool_calls=tuple(tool_calls), **fields)
+
+    @classmethod
+    def tool(cls, content: str | list[Any], tool_call_id: str, **fields: Any) -> Self:
+        """The result of one call."""
+        return cls(role=Role.TOOL, content=content, tool_call_id=tool_call_id, **fields)
+
+    @property
+    def text(self) -> str:
+        """The words of its content; empty if it has none."""
+        return words_of(self.content)
+
+    def to_record(self) -> dict[str, Any]:
+        """The minimal plain dict that is stored; `of` makes an equal message from it."""
+        record: dict[str, Any] = {"role": str(self.role)}
+        for name in ("content", "tool_call_id", "name"):
+            if (value := getattr(self, name)) is not None:
+                record[name] = value
+        if self.tool_calls:
+            record["tool_calls"] = [call.to_record() for call in self.tool_calls]
+        if self.metadata:
+            record["metadata"] = self.metadata
+        return {**record, **(self.model_extra or {})}
+
+    def to_openai(self) -> dict[str, Any]:
+        """The dict that OpenAI's chat completions take. The metadata stays here."""
+        record = {"role": str(self.role), "content": self.content} | self.to_record()
+        record.pop("metadata", None)
+        if self.tool_calls:
+            record["tool_calls"] = [call.to_openai() for call in self.tool_calls]
+        return record
 
 
-def from_mapping(stored: dict[str, Any], state_type: Any | None) -> Any:
-    """Build a *state_type* from what was stored; without one, the mapping itself."""
-    if state_type is None:
-        return stored
-    build = getattr(state_type, "from_checkpoint", None)
-    if callable(build):
-        return build(stored)
-    if _is_model(state_type):
-        return state_type.model_validate(stored)
-    return state_type(stored)
+_ROLES = frozenset(role.value for role in Role)
+
+
+def _plain(block: Any) -> Any:
+    if isinstance(block, BaseModel):
+        return block.model_dump(exclude_none=True)
+    if dataclasses.is_dataclass(block) and not isinstance(block, type):
+        return dataclasses.asdict(block)
+    return block
+
+
+def _fields_of(message: Any) -> dict[str, Any]:
+    if isinstance(message, BaseModel):
+        return message.model_dump()
+    if dataclasses.is_dataclass(message) and not isinstance(message, type):
+        return {field.name: getattr(message, field.name) for field in dataclasses.fields(message)}
+    return {}
+
+
+class ToolExecution(_Record):
+    """One tool that ran, and what came of it."""
+
+    tool_name: str
+    tool_call_id: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    result: str | None = None
+    error: str | None = None
+    duration_ms: float | None = None
+    timestamp: Moment = Field(default_factory=_now)
+    idempotent_cache_hit: bool = False
+
+
+class ReasoningStep(_Record):
+    """One iteration of an agent: what it thought, called and concluded."""
+
+    iteration: int
+    thought: str | None = None
+    tool_calls: Annotated[tuple[ToolCall, ...], WrapSerializer(_as_list)] = ()
+    tool_results: Annotated[tuple[ToolExecution, ...], WrapSerializer(_as_list)] = ()
+    reflection: str | None = None
+    confidence_delta: float = 0.0
+    timestamp: Moment = Field(default_factory=_now)
+
+
+class AgentState(_Record):
+    """All that an agent needs to go on. Frozen; unknown fields are kept.
+
+    Change one with ``state.model_copy(update={…})``. ``tool_loop_read_only_tools`` is ``None``
+    where the runtime's own list holds. Times are aware UTC, prices dollars for a million tokens.
+    """
+
+    run_id: str = Field(default_factory=lambda: uuid4().hex)
+    agent_id: str | None = None
+    messages: Annotated[tuple[Message, ...], WrapSerializer(_as_list)] = ()
+
+    iteration: int = 0
+    max_iterations: int = 20
+    tool_executions: Annotated[tuple[ToolExecution, ...], WrapSerializer(_as_list)] = ()
+    reasoning_steps: Annotated[tuple[ReasoningStep, ...], WrapSerializer(_as_list)] = ()
+
+    confidence: float = 0.0
+    confidence_threshold: float = 0.85
+    confidence_history: Floats = ()
+
+    tool_history: Texts = ()
+    tool_loop_threshold: int = 3
+    tool_loop_read_only_threshold: int | None = None
+    tool_loop_read_only_tools: MaybeNames = None
+    tool_loop_warnings: Annotated[
+        tuple[Annotated[tuple[str, int], WrapSerializer(_as_list)], ...], WrapSerializer(_as_list)
+    ] = ()
+    terminal_tools: Names = frozenset({"submit", "done", "finish", "complete"})
+
+    total_tokens_used: int = 0
+    prompt_tokens_used: int = 0
+    completion_tokens_used: int = 0
+    cache_creation_tokens_used: int = 0
+    cache_read_tokens_used: int = 0
+    cached_tokens_used: int = 0
+    cache_write_tokens_used: int = 0
+    reported_cost_usd: float = 0.0
+    reported_cost_calls: int = 0
+    token_budget: int | None = None
+    input_price_per_mtok: float | None = None
+    output_price_per_mtok: float | None = None
+    cost_usd_used: float = 0.0
+    cost_budget_usd: float | None = None
+
+    completion_mode: str = "auto"
+    errors: Texts = ()
+    provider_state: dict[str, Any] | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+    started_at: Moment = Field(default_factory=_now)
+    updated_at: Moment = Field(default_factory=_now)
+
+    @field_validator("messages", mode="before")
+    @classmethod
+    def _any_messages(cls, messages: Any) -> Any:
+        if isinstance(messages, (list, tuple)):
+            return tuple(Message.of(message) for message in messages)
+        return messages
+
+    def to_checkpoint(self) -> dict[str, Any]:
+        """The mapping that is stored: plain values, the same for equal states in every process.
+
+        What an application put into the metadata keeps its Python type.
+        """
+        record = self.model_dump(round_trip=True)
+        if self.tool_loop_read_only_tools is None:
+            del record["tool_loop_read_only_tools"]
+        return record
+
+    @classmethod
+    def from_checkpoint(cls, stored: Mapping[str, Any]) -> Self:
+        """The state in *stored*; what is missing has its default, so ``{}`` is a new state.
+
+        Raises:
+            ValueError: a field has the wrong type (pydantic's ValidationError is one).
+        """
+        return cls.model_validate(dict(stored))

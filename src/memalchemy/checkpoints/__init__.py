@@ -36,8 +36,8 @@ from memalchemy.errors import Corrupt
 from memalchemy.events import operation
 from memalchemy.keys import check_name
 from memalchemy.log import delete_checkpoint, delete_thread
+from memalchemy.mapping import from_mapping, to_mapping
 from memalchemy.metadata import check_metadata
-from memalchemy.state import from_mapping, to_mapping
 
 
 class Checkpointer(Looking, Branching, Retaining, Keeping):

@@ -1,0 +1,73 @@
+"""What counts as a state, and how it becomes the mapping that is stored.
+
+A mapping, a pydantic model, or anything with ``to_checkpoint()`` and ``from_checkpoint()``. Knows
+nothing of bytes or SQL.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from memalchemy.errors import NotSerialisable
+
+Fallback = Callable[[Any], Any]
+
+
+def to_mapping(state: Any) -> tuple[Mapping[str, Any], Fallback | None]:
+    """The mapping to store, and how to simplify leaves that the codec does not know.
+
+    ``to_checkpoint()`` wins over everything. A pydantic model keeps its Python values (datetimes,
+    tuples, sets, bytes, Decimals); only leaves that the codec cannot store, such as enums and URLs,
+    take their JSON form, which ``state_type`` validates back on load. Fields of subclasses are
+    kept, computed fields are not, names are the aliases; a secret is refused, not masked.
+
+    Raises:
+        NotSerialisable: *state* is none of the three.
+    """
+    convert = getattr(state, "to_checkpoint", None)
+    if callable(convert):
+        mapping = convert()
+        if not isinstance(mapping, Mapping):
+            raise NotSerialisable("", "is what to_checkpoint() returned, and it is not a mapping")
+        return mapping, None
+    if _is_model(type(state)):
+        dumped = state.model_dump(
+            mode="python", round_trip=True, by_alias=True, serialize_as_any=True
+        )
+        return dumped, _json_form
+    if isinstance(state, Mapping):
+        return state, None
+    raise NotSerialisable(
+        "",
+        f"is a {type(state).__name__}; a state is a mapping, a pydantic model, or an object with "
+        "to_checkpoint() and from_checkpoint()",
+    )
+
+
+def _is_model(kind: Any) -> bool:
+    # A model's class cannot be there without pydantic, which takes longer to import than all this.
+    pydantic = sys.modules.get("pydantic")
+    return pydantic is not None and isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
+
+
+def _json_form(value: Any) -> Any:
+    from pydantic import SecretBytes, SecretStr
+    from pydantic_core import to_jsonable_python
+
+    if isinstance(value, (SecretStr, SecretBytes)):
+        raise TypeError("a secret's JSON form is a row of asterisks")
+    return to_jsonable_python(value)
+
+
+def from_mapping(stored: dict[str, Any], state_type: Any | None) -> Any:
+    """Build a *state_type* from what was stored; without one, the mapping itself."""
+    if state_type is None:
+        return stored
+    build = getattr(state_type, "from_checkpoint", None)
+    if callable(build):
+        return build(stored)
+    if _is_model(state_type):
+        return state_type.model_validate(stored)
+    return state_type(stored)

@@ -13,6 +13,9 @@ from memalchemy.contracts import (
     UNSET,
     CheckpointInfo,
     Diff,
+    Entry,
+    EntryHit,
+    LogReading,
     Retention,
     SearchHit,
     SearchHits,
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from memalchemy.database import Database
     from memalchemy.store import Store
     from memalchemy.store.context import NamespacedStore, StoreContext
+    from memalchemy.threads import ThreadLog
 
 __all__ = [
     "UNSET",
@@ -57,6 +61,9 @@ __all__ = [
     "DatabaseUnreachable",
     "Diff",
     "DriverMissing",
+    "Entry",
+    "EntryHit",
+    "LogReading",
     "MemalchemyError",
     "NamespacedStore",
     "NotFound",
@@ -74,6 +81,7 @@ __all__ = [
     "StoreContext",
     "StoreItem",
     "ThreadDeleted",
+    "ThreadLog",
     "TooLarge",
     "UnknownURL",
     "__version__",
@@ -87,6 +95,7 @@ _LATER = {
     "NamespacedStore": "memalchemy.store.context",
     "Store": "memalchemy.store",
     "StoreContext": "memalchemy.store.context",
+    "ThreadLog": "memalchemy.threads",
 }
 
 

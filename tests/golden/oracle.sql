@@ -880,6 +880,67 @@ AND checkpoints.thread_id = :k_thread_id
 AND checkpoints.namespace = :k_namespace
 AND checkpoints.checkpoint_id = :p_checkpoint_id
 
+-- log.entering.allot()
+UPDATE threads
+SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :version_1),
+  epoch=(threads.epoch + :p_moved), updated_at=:p_updated_at, expires_at=:p_expires_at
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+RETURNING threads.next_seq, threads.version, threads.epoch
+INTO :ret_0, :ret_1, :ret_2
+
+-- log.entering.begin_log_again(expected=any)
+UPDATE threads
+SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :version_1), epoch=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
+ELSE threads.epoch END, created_at=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN :p_updated_at
+ELSE threads.created_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, deleted_at=NULL
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+RETURNING threads.next_seq, threads.version, threads.epoch
+INTO :ret_0, :ret_1, :ret_2
+
+-- log.entering.begin_log_again(expected=none)
+UPDATE threads
+SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :version_1), epoch=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
+ELSE threads.epoch END, created_at=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN :p_updated_at
+ELSE threads.created_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, deleted_at=NULL
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.deleted_at IS NOT NULL
+RETURNING threads.next_seq, threads.version, threads.epoch
+INTO :ret_0, :ret_1, :ret_2
+
+-- log.entering.begin_log_new()
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta, created_at,
+    updated_at, expires_at)
+VALUES (:k_tenant, :k_thread_id, :k_namespace, :p_next_seq, :version, :p_epoch, :p_meta,
+    :p_updated_at, :p_updated_at, :p_expires_at)
+RETURNING threads.next_seq, threads.version, threads.epoch
+INTO :ret_0, :ret_1, :ret_2
+
+-- log.entering.find_keys()
+SELECT deltas.entry_key, deltas.seq
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.entry_key IN (
+  SELECT listed.entry_key
+  FROM (
+    SELECT each_.entry_key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (entry_key VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
 -- log.entries.count_entries()
 SELECT count(*) AS count_1
 FROM deltas
@@ -2448,6 +2509,151 @@ FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
+
+-- search.entries.search_entries(scope=namespace)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  WHERE deltas.tenant = :k_tenant
+  AND deltas.namespace = :k_namespace),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < :occurrences_1) THEN :param_2
+  WHEN (found.occurrences < :occurrences_2) THEN :param_3
+  WHEN (found.occurrences < :occurrences_3) THEN :param_4
+  WHEN (found.occurrences < :occurrences_4) THEN :param_5
+  WHEN (found.occurrences < :occurrences_5) THEN :param_6
+  WHEN (found.occurrences < :occurrences_6) THEN :param_7
+  WHEN (found.occurrences < :occurrences_7) THEN :param_8
+  WHEN (found.occurrences < :occurrences_8) THEN :param_9
+  WHEN (found.occurrences < :occurrences_9) THEN :param_10
+  WHEN (found.occurrences < :occurrences_10) THEN :param_11
+  WHEN (found.occurrences < :occurrences_11) THEN :param_12
+  WHEN (found.occurrences < :occurrences_12) THEN :param_13
+  WHEN (found.occurrences < :occurrences_13) THEN :param_14
+  WHEN (found.occurrences < :occurrences_14) THEN :param_15
+  WHEN (found.occurrences < :occurrences_15) THEN :param_16
+  WHEN (found.occurrences < :occurrences_16) THEN :param_17
+  WHEN (found.occurrences < :occurrences_17) THEN :param_18
+  WHEN (found.occurrences < :occurrences_18) THEN :param_19
+  WHEN (found.occurrences < :occurrences_19) THEN :param_20
+  WHEN (found.occurrences < :occurrences_20) THEN :param_21
+  ELSE :param_22 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
+SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
+  CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), :coalesce_1) + :param_1 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, row.codec, row.checksum, row.search_text, row.payload
+FROM (
+  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+    deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
+    deltas.stored_at AS stored_at, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.tenant = ranked.tenant
+  AND deltas.thread_id = ranked.thread_id
+  AND deltas.namespace = ranked.namespace
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
+  FETCH FIRST :p_limit ROWS ONLY) best
+JOIN deltas row ON row.tenant = best.tenant
+AND row.thread_id = best.thread_id
+AND row.namespace = best.namespace
+AND row.seq = best.seq
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
+
+-- search.entries.search_entries(scope=log)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  WHERE deltas.tenant = :k_tenant
+  AND deltas.namespace = :k_namespace),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < :occurrences_1) THEN :param_2
+  WHEN (found.occurrences < :occurrences_2) THEN :param_3
+  WHEN (found.occurrences < :occurrences_3) THEN :param_4
+  WHEN (found.occurrences < :occurrences_4) THEN :param_5
+  WHEN (found.occurrences < :occurrences_5) THEN :param_6
+  WHEN (found.occurrences < :occurrences_6) THEN :param_7
+  WHEN (found.occurrences < :occurrences_7) THEN :param_8
+  WHEN (found.occurrences < :occurrences_8) THEN :param_9
+  WHEN (found.occurrences < :occurrences_9) THEN :param_10
+  WHEN (found.occurrences < :occurrences_10) THEN :param_11
+  WHEN (found.occurrences < :occurrences_11) THEN :param_12
+  WHEN (found.occurrences < :occurrences_12) THEN :param_13
+  WHEN (found.occurrences < :occurrences_13) THEN :param_14
+  WHEN (found.occurrences < :occurrences_14) THEN :param_15
+  WHEN (found.occurrences < :occurrences_15) THEN :param_16
+  WHEN (found.occurrences < :occurrences_16) THEN :param_17
+  WHEN (found.occurrences < :occurrences_17) THEN :param_18
+  WHEN (found.occurrences < :occurrences_18) THEN :param_19
+  WHEN (found.occurrences < :occurrences_19) THEN :param_20
+  WHEN (found.occurrences < :occurrences_20) THEN :param_21
+  ELSE :param_22 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
+SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
+  CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), :coalesce_1) + :param_1 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, row.codec, row.checksum, row.search_text, row.payload
+FROM (
+  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+    deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
+    deltas.stored_at AS stored_at, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.tenant = ranked.tenant
+  AND deltas.thread_id = ranked.thread_id
+  AND deltas.namespace = ranked.namespace
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = :k_thread_id
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
+  FETCH FIRST :p_limit ROWS ONLY) best
+JOIN deltas row ON row.tenant = best.tenant
+AND row.thread_id = best.thread_id
+AND row.namespace = best.namespace
+AND row.seq = best.seq
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
 
 -- search.items.narrowed_items(below=False)
 WITH within AS (

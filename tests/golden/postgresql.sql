@@ -2493,6 +2493,182 @@ AND checkpoints.thread_id = $2::VARCHAR
 AND checkpoints.namespace = $3::VARCHAR
 AND checkpoints.checkpoint_id = $4::VARCHAR
 
+-- log.entering.allot()
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
+  epoch=(threads.epoch + $3::BIGINT), updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  expires_at=$5::TIMESTAMP WITH TIME ZONE
+WHERE threads.tenant = $6::VARCHAR
+AND threads.thread_id = $7::VARCHAR
+AND threads.namespace = $8::VARCHAR
+RETURNING threads.next_seq, threads.version, threads.epoch
+
+-- log.entering.append_entries(expected=any)
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.raw_size AS raw_size,
+    e_given.codec AS codec, e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload
+  FROM unnest($5::BIGINT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[], $9::BIGINT[], $10::TEXT[],
+      $11::TIMESTAMP WITH TIME ZONE[], $12::BYTEA[]) AS e_given(back, entry_key, raw_size, codec,
+      checksum, search_text, occurred_at, payload)),
+head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta,
+      created_at, updated_at, expires_at)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $13::BIGINT, $14::BIGINT, $15::BIGINT, $16::JSONB,
+      $17::TIMESTAMP WITH TIME ZONE, $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (tenant, thread_id, namespace)
+  DO UPDATE SET next_seq = (threads.next_seq + $19::BIGINT),
+    version = (threads.version + $20::BIGINT), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $21::BIGINT
+  ELSE threads.epoch END, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
+    expires_at = $18::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
+  WHERE threads.expires_at IS NULL
+  OR threads.expires_at > $22::TIMESTAMP WITH TIME ZONE
+  RETURNING threads.next_seq, threads.version, threads.epoch),
+put AS (INSERT INTO deltas (tenant, thread_id, namespace, depth, since_bytes, status, kind,
+      stored_at, entry_key, raw_size, codec, checksum, search_text, occurred_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace, 0 AS depth,
+    0 AS since_bytes, 0 AS status, 'entry' AS kind, $4::TIMESTAMP WITH TIME ZONE AS stored_at,
+    e_rows.entry_key AS entry_key, e_rows.raw_size AS raw_size, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch
+FROM head
+
+-- log.entering.append_entries(expected=none)
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.raw_size AS raw_size,
+    e_given.codec AS codec, e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload
+  FROM unnest($5::BIGINT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[], $9::BIGINT[], $10::TEXT[],
+      $11::TIMESTAMP WITH TIME ZONE[], $12::BYTEA[]) AS e_given(back, entry_key, raw_size, codec,
+      checksum, search_text, occurred_at, payload)),
+head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta,
+      created_at, updated_at, expires_at)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $13::BIGINT, $14::BIGINT, $15::BIGINT, $16::JSONB,
+      $17::TIMESTAMP WITH TIME ZONE, $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (tenant, thread_id, namespace)
+  DO UPDATE SET next_seq = (threads.next_seq + $19::BIGINT),
+    version = (threads.version + $20::BIGINT), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $21::BIGINT
+  ELSE threads.epoch END, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
+    expires_at = $18::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $22::TIMESTAMP WITH TIME ZONE)
+  AND threads.deleted_at IS NOT NULL
+  RETURNING threads.next_seq, threads.version, threads.epoch),
+put AS (INSERT INTO deltas (tenant, thread_id, namespace, depth, since_bytes, status, kind,
+      stored_at, entry_key, raw_size, codec, checksum, search_text, occurred_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace, 0 AS depth,
+    0 AS since_bytes, 0 AS status, 'entry' AS kind, $4::TIMESTAMP WITH TIME ZONE AS stored_at,
+    e_rows.entry_key AS entry_key, e_rows.raw_size AS raw_size, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch
+FROM head
+
+-- log.entering.append_entries(expected=version)
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.raw_size AS raw_size,
+    e_given.codec AS codec, e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload
+  FROM unnest($5::BIGINT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[], $9::BIGINT[], $10::TEXT[],
+      $11::TIMESTAMP WITH TIME ZONE[], $12::BYTEA[]) AS e_given(back, entry_key, raw_size, codec,
+      checksum, search_text, occurred_at, payload)),
+head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $13::BIGINT), version=(threads.version + $14::BIGINT),
+    updated_at=$15::TIMESTAMP WITH TIME ZONE, expires_at=$16::TIMESTAMP WITH TIME ZONE
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
+  AND threads.version = $18::BIGINT
+  RETURNING threads.next_seq, threads.version, threads.epoch),
+put AS (INSERT INTO deltas (tenant, thread_id, namespace, depth, since_bytes, status, kind,
+      stored_at, entry_key, raw_size, codec, checksum, search_text, occurred_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace, 0 AS depth,
+    0 AS since_bytes, 0 AS status, 'entry' AS kind, $4::TIMESTAMP WITH TIME ZONE AS stored_at,
+    e_rows.entry_key AS entry_key, e_rows.raw_size AS raw_size, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch
+FROM head
+
+-- log.entering.begin_log(expected=any)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta, created_at,
+    updated_at, expires_at)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, $6::BIGINT, $7::JSONB,
+    $8::TIMESTAMP WITH TIME ZONE, $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (tenant, thread_id, namespace)
+DO UPDATE SET next_seq = (threads.next_seq + $10::BIGINT),
+  version = (threads.version + $11::BIGINT), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $12::BIGINT
+ELSE threads.epoch END, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN $8::TIMESTAMP WITH TIME ZONE
+ELSE threads.created_at END, updated_at = $8::TIMESTAMP WITH TIME ZONE,
+  expires_at = $9::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
+WHERE threads.expires_at IS NULL
+OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE
+RETURNING threads.next_seq, threads.version, threads.epoch
+
+-- log.entering.begin_log(expected=none)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta, created_at,
+    updated_at, expires_at)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, $6::BIGINT, $7::JSONB,
+    $8::TIMESTAMP WITH TIME ZONE, $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (tenant, thread_id, namespace)
+DO UPDATE SET next_seq = (threads.next_seq + $10::BIGINT),
+  version = (threads.version + $11::BIGINT), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $12::BIGINT
+ELSE threads.epoch END, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN $8::TIMESTAMP WITH TIME ZONE
+ELSE threads.created_at END, updated_at = $8::TIMESTAMP WITH TIME ZONE,
+  expires_at = $9::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+AND threads.deleted_at IS NOT NULL
+RETURNING threads.next_seq, threads.version, threads.epoch
+
+-- log.entering.find_keys()
+SELECT deltas.entry_key, deltas.seq
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.entry_key IN (
+  SELECT listed.entry_key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS entry_key
+    FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.entering.put_entries()
+WITH e_rows AS (
+  SELECT e_given.entry_key AS entry_key, e_given.raw_size AS raw_size, e_given.codec AS codec,
+    e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload, e_given.seq AS seq
+  FROM unnest($5::TEXT[], $6::BIGINT[], $7::TEXT[], $8::BIGINT[], $9::TEXT[],
+      $10::TIMESTAMP WITH TIME ZONE[], $11::BYTEA[], $12::BIGINT[]) AS e_given(entry_key, raw_size,
+      codec, checksum, search_text, occurred_at, payload, seq))
+INSERT INTO deltas (tenant, thread_id, namespace, depth, since_bytes, status, kind, stored_at,
+    entry_key, raw_size, codec, checksum, search_text, occurred_at, payload, seq)
+SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace, 0 AS depth,
+  0 AS since_bytes, 0 AS status, 'entry' AS kind, $4::TIMESTAMP WITH TIME ZONE AS stored_at,
+  e_rows.entry_key AS entry_key, e_rows.raw_size AS raw_size, e_rows.codec AS codec,
+  e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+  e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, e_rows.seq AS seq
+FROM e_rows
+
 -- log.entries.count_entries()
 SELECT count(*) AS count_1
 FROM deltas
@@ -4615,6 +4791,149 @@ FROM information_schema.columns
 WHERE table_name = 'embeddings'
 AND column_name = 'vector'
 AND table_schema = coalesce($1::VARCHAR, current_schema())
+
+-- search.entries.search_entries(scope=namespace)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM unnest(CAST($45::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $46::VARCHAR
+  AND deltas.namespace = $47::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < $4::INTEGER) THEN $5::INTEGER
+  WHEN (found.occurrences < $6::INTEGER) THEN $7::INTEGER
+  WHEN (found.occurrences < $8::INTEGER) THEN $9::INTEGER
+  WHEN (found.occurrences < $10::INTEGER) THEN $11::INTEGER
+  WHEN (found.occurrences < $12::INTEGER) THEN $13::INTEGER
+  WHEN (found.occurrences < $14::INTEGER) THEN $15::INTEGER
+  WHEN (found.occurrences < $16::INTEGER) THEN $17::INTEGER
+  WHEN (found.occurrences < $18::INTEGER) THEN $19::INTEGER
+  WHEN (found.occurrences < $20::INTEGER) THEN $21::INTEGER
+  WHEN (found.occurrences < $22::INTEGER) THEN $23::INTEGER
+  WHEN (found.occurrences < $24::INTEGER) THEN $25::INTEGER
+  WHEN (found.occurrences < $26::INTEGER) THEN $27::INTEGER
+  WHEN (found.occurrences < $28::INTEGER) THEN $29::INTEGER
+  WHEN (found.occurrences < $30::INTEGER) THEN $31::INTEGER
+  WHEN (found.occurrences < $32::INTEGER) THEN $33::INTEGER
+  WHEN (found.occurrences < $34::INTEGER) THEN $35::INTEGER
+  WHEN (found.occurrences < $36::INTEGER) THEN $37::INTEGER
+  WHEN (found.occurrences < $38::INTEGER) THEN $39::INTEGER
+  WHEN (found.occurrences < $40::INTEGER) THEN $41::INTEGER
+  WHEN (found.occurrences < $42::INTEGER) THEN $43::INTEGER
+  ELSE $44::INTEGER END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
+SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
+  CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), $1::INTEGER) + $2::INTEGER * ($3 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, row.codec, row.checksum, row.search_text, row.payload
+FROM (
+  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+    deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
+    deltas.stored_at AS stored_at, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.tenant = ranked.tenant
+  AND deltas.thread_id = ranked.thread_id
+  AND deltas.namespace = ranked.namespace
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $48::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
+  LIMIT $49) AS best
+JOIN deltas AS row ON row.tenant = best.tenant
+AND row.thread_id = best.thread_id
+AND row.namespace = best.namespace
+AND row.seq = best.seq
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
+
+-- search.entries.search_entries(scope=log)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM unnest(CAST($45::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $46::VARCHAR
+  AND deltas.namespace = $47::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < $4::INTEGER) THEN $5::INTEGER
+  WHEN (found.occurrences < $6::INTEGER) THEN $7::INTEGER
+  WHEN (found.occurrences < $8::INTEGER) THEN $9::INTEGER
+  WHEN (found.occurrences < $10::INTEGER) THEN $11::INTEGER
+  WHEN (found.occurrences < $12::INTEGER) THEN $13::INTEGER
+  WHEN (found.occurrences < $14::INTEGER) THEN $15::INTEGER
+  WHEN (found.occurrences < $16::INTEGER) THEN $17::INTEGER
+  WHEN (found.occurrences < $18::INTEGER) THEN $19::INTEGER
+  WHEN (found.occurrences < $20::INTEGER) THEN $21::INTEGER
+  WHEN (found.occurrences < $22::INTEGER) THEN $23::INTEGER
+  WHEN (found.occurrences < $24::INTEGER) THEN $25::INTEGER
+  WHEN (found.occurrences < $26::INTEGER) THEN $27::INTEGER
+  WHEN (found.occurrences < $28::INTEGER) THEN $29::INTEGER
+  WHEN (found.occurrences < $30::INTEGER) THEN $31::INTEGER
+  WHEN (found.occurrences < $32::INTEGER) THEN $33::INTEGER
+  WHEN (found.occurrences < $34::INTEGER) THEN $35::INTEGER
+  WHEN (found.occurrences < $36::INTEGER) THEN $37::INTEGER
+  WHEN (found.occurrences < $38::INTEGER) THEN $39::INTEGER
+  WHEN (found.occurrences < $40::INTEGER) THEN $41::INTEGER
+  WHEN (found.occurrences < $42::INTEGER) THEN $43::INTEGER
+  ELSE $44::INTEGER END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
+SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
+  CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), $1::INTEGER) + $2::INTEGER * ($3 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, row.codec, row.checksum, row.search_text, row.payload
+FROM (
+  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+    deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
+    deltas.stored_at AS stored_at, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.tenant = ranked.tenant
+  AND deltas.thread_id = ranked.thread_id
+  AND deltas.namespace = ranked.namespace
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $48::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = $49::VARCHAR
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
+  LIMIT $50) AS best
+JOIN deltas AS row ON row.tenant = best.tenant
+AND row.thread_id = best.thread_id
+AND row.namespace = best.namespace
+AND row.seq = best.seq
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
 
 -- search.indexes.build_vector_index(metric=cosine, dimensions=384)
 CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_cosine ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_cosine_ops)

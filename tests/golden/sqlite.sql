@@ -1015,6 +1015,59 @@ AND checkpoints.thread_id = ?
 AND checkpoints.namespace = ?
 AND checkpoints.checkpoint_id = ?
 
+-- log.entering.allot()
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), epoch=(threads.epoch + ?),
+  updated_at=?, expires_at=?
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+RETURNING next_seq, version, epoch
+
+-- log.entering.begin_log(expected=any)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta, created_at,
+    updated_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, thread_id, namespace)
+DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
+ELSE threads.epoch END, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN ?
+ELSE threads.created_at END, updated_at = ?, expires_at = ?, deleted_at = NULL
+WHERE threads.expires_at IS NULL
+OR threads.expires_at > ?
+RETURNING next_seq, version, epoch
+
+-- log.entering.begin_log(expected=none)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta, created_at,
+    updated_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, thread_id, namespace)
+DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
+ELSE threads.epoch END, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN ?
+ELSE threads.created_at END, updated_at = ?, expires_at = ?, deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.deleted_at IS NOT NULL
+RETURNING next_seq, version, epoch
+
+-- log.entering.find_keys()
+SELECT deltas.entry_key, deltas.seq
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.entry_key IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.entry_key AS entry_key
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS entry_key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.entry_key
+  FROM listed)
+
 -- log.entries.count_entries()
 SELECT count(*) AS count_1
 FROM deltas
@@ -2620,6 +2673,155 @@ AND (embeddings.namespace, embeddings.rowid) > (?, ?)
 ORDER BY embeddings.namespace, embeddings.rowid
 LIMIT ?
 OFFSET ?
+
+-- search.entries.search_entries(scope=namespace)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  WHERE deltas.tenant = ?
+  AND deltas.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  ELSE ? END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
+SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
+  CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), ?) + ? * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, "row".codec, "row".checksum, "row".search_text, "row".payload
+FROM (
+  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+    deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
+    deltas.stored_at AS stored_at, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.tenant = ranked.tenant
+  AND deltas.thread_id = ranked.thread_id
+  AND deltas.namespace = ranked.namespace
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
+  LIMIT ?
+  OFFSET ?) AS best
+JOIN deltas AS "row" ON "row".tenant = best.tenant
+AND "row".thread_id = best.thread_id
+AND "row".namespace = best.namespace
+AND "row".seq = best.seq
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
+
+-- search.entries.search_entries(scope=log)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  WHERE deltas.tenant = ?
+  AND deltas.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  WHEN (found.occurrences < ?) THEN ?
+  ELSE ? END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
+SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
+  CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), ?) + ? * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, "row".codec, "row".checksum, "row".search_text, "row".payload
+FROM (
+  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+    deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
+    deltas.stored_at AS stored_at, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.tenant = ranked.tenant
+  AND deltas.thread_id = ranked.thread_id
+  AND deltas.namespace = ranked.namespace
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = ?
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
+  LIMIT ?
+  OFFSET ?) AS best
+JOIN deltas AS "row" ON "row".tenant = best.tenant
+AND "row".thread_id = best.thread_id
+AND "row".namespace = best.namespace
+AND "row".seq = best.seq
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
 
 -- search.items.narrowed_items(below=False)
 WITH within AS (

@@ -8,7 +8,7 @@ Each class is derived from the asynchronous one, and the stub beside this file f
 adding a line here, `MEMALCHEMY_REGENERATE=1 pytest tests/test_sync_stub.py`.
 """
 
-from memalchemy import checkpoints, database, store
+from memalchemy import checkpoints, database, store, threads
 from memalchemy.store import context
 from memalchemy.sync.face import LazyIterator, Root, face
 from memalchemy.sync.host import HostConnection, Savepoint, Transaction
@@ -16,6 +16,7 @@ from memalchemy.sync.host import HostConnection, Savepoint, Transaction
 Database = face(database.Database, Root)
 Checkpointer = face(checkpoints.Checkpointer)
 Store = face(store.Store)
+ThreadLog = face(threads.ThreadLog)
 NamespacedStore = face(context.NamespacedStore)
 StoreContext = face(context.StoreContext)
 
@@ -28,5 +29,6 @@ __all__ = [
     "Savepoint",
     "Store",
     "StoreContext",
+    "ThreadLog",
     "Transaction",
 ]

@@ -1,7 +1,8 @@
 """Generated: MEMALCHEMY_REGENERATE=1 pytest tests/test_sync_stub.py."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from os import PathLike
 from typing import Any, Literal, Self
 
@@ -14,6 +15,9 @@ from memalchemy.contracts import (
     CheckpointerCapabilities,
     CheckpointInfo,
     Diff,
+    Entry,
+    EntryHit,
+    LogReading,
     Retention,
     SearchHits,
     Seconds,
@@ -45,6 +49,7 @@ __all__ = [
     "Savepoint",
     "Store",
     "StoreContext",
+    "ThreadLog",
     "Transaction",
 ]
 
@@ -1076,3 +1081,224 @@ class StoreContext:
 
     def set_global(self, key: str, value: Any, metadata: Mapping[str, Any] | None = None) -> None:
         """Share a value with all."""
+
+class ThreadLog:
+    """Keeps what happens in a thread, in order: any values, appended, read, taken back.
+
+    Order is that of positions, which are allotted one after another whoever appends, never that of
+    a clock. Every write is whole or absent, and costs the same however long the log is. Writes take
+    ``expected_version``: the log's `version` that the caller has seen, 0 for a log that is not
+    there; if it has moved on, `Conflict` is raised and nothing is changed.
+
+    Args:
+        db: where to keep them.
+        namespace: keeps several uses of one thread id apart.
+        index_text: make the words of entries findable with `search`.
+        ttl: how long a log lives after its last append, in seconds or as a timedelta.
+
+    Every method takes ``connection=``, a `Connection` or `Session` of the host: the work
+    is then part of the host's transaction, sees its own writes, and is gone after a rollback.
+
+    Raises, from any method:
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        namespace: Iterable[str] = ('log',),
+        index_text: bool = True,
+        ttl: Seconds | None = None,
+    ) -> None: ...
+    def append(
+        self,
+        thread_id: str,
+        entries: Any,
+        *,
+        keys: Sequence[str | None] | str | None = None,
+        expected_version: int | Unset = ...,
+        occurred_at: datetime | Sequence[datetime] | None = None,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[int]:
+        """Append one entry, or a list of them, and return their positions; all or none.
+
+        Without *keys* it is one round trip on PostgreSQL. If the connection is lost in the middle
+        of it, nobody knows whether it happened: the error says ``maybe_applied``. With *keys* such
+        an append is repeated, because it is safe to.
+
+        Args:
+            entries: a value, or a list of values; see `memalchemy.codec.values` for what they may
+                hold. A list is several entries: put one that is itself a list into a list.
+            keys: for each entry a key of up to 128 characters, or ``None``. An entry whose key is
+                in the log is not appended again; its position is returned.
+            occurred_at: when it happened, for all or for each; now, if not given.
+            ttl: in place of the log's own. The last append counts: after one without any, the log
+                does not expire.
+
+        Raises:
+            NotSerialisable, TooLarge: one of them cannot be stored; nothing was written.
+            Conflict: the log is not at *expected_version*.
+            ThreadDeleted: a version was expected, and the thread has been deleted since.
+        """
+
+    def clear(
+        self,
+        thread_id: str,
+        *,
+        expected_version: int | Unset = ...,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Remove all entries; how many they were. The log itself stays, and so do its versions."""
+
+    def count(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
+        """How many entries the log has. They are counted: this takes longer as there are more."""
+
+    def delete(self, thread_id: str, *, connection: HostConnection | None = None) -> bool:
+        """Delete this log of the thread; whether it was there.
+
+        The thread's other logs, its checkpoints too, stay: `Checkpointer.delete` deletes a thread
+        with all its logs. For a day an append that expects a version gets `ThreadDeleted`.
+        """
+
+    def edit(
+        self,
+        thread_id: str,
+        position: int,
+        value: Any,
+        *,
+        expected_version: int | Unset = ...,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Give the entry at *position* another value; whether it was there.
+
+        Its position, key and times stay.
+
+        Raises:
+            NotSerialisable, TooLarge, Conflict, ThreadDeleted: as `append`.
+        """
+
+    def fork(
+        self,
+        thread_id: str,
+        position: int | None = None,
+        *,
+        new_thread_id: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> str:
+        """Copy the log up to *position* (all of it, without) into a new thread; return its id.
+
+        ``THREAD-fork-xxxxxxxx`` if none is given. Positions, keys and times are those of the
+        original; the two share nothing afterwards.
+
+        Raises:
+            NotFound: there is no such entry, or none at all.
+            Conflict: the new thread holds something in this namespace already.
+            ValueError: the new thread is the old one.
+        """
+
+    def list_threads(
+        self,
+        limit: int = 100,
+        pattern: str = "*",
+        *,
+        connection: HostConnection | None = None,
+    ) -> list[str]:
+        """The ids of threads with an entry, most recently written first.
+
+        *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``.
+        """
+
+    def pop(
+        self,
+        thread_id: str,
+        *,
+        expected_version: int | Unset = ...,
+        connection: HostConnection | None = None,
+    ) -> Entry | None:
+        """Remove the newest entry and return it; ``None`` if there is none.
+
+        Of several that pop at once, in whatever processes, no two are given the same entry.
+
+        Raises:
+            Corrupt: what is stored does not match its checksum; it was not removed.
+        """
+
+    def range(
+        self,
+        thread_id: str,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[Entry]:
+        """Entries in order: the first *limit* of those that every given bound lets through.
+
+        Positions beyond *after* and below *before*; occurred at *since* or later, and earlier than
+        *until*. Positions are looked up, times are compared entry by entry.
+        """
+
+    def read(
+        self,
+        thread_id: str,
+        seen: LogReading | None = None,
+        *,
+        connection: HostConnection | None = None,
+    ) -> LogReading:
+        """All entries; after an earlier reading *seen*, only what is new since, if that will do.
+
+        It will while nothing was removed or edited. Otherwise ``complete`` is set, and the entries
+        are all that there are, in place of those that were read before. One round trip.
+        """
+
+    def replace_suffix(
+        self,
+        thread_id: str,
+        after: int,
+        entries: Any,
+        *,
+        keys: Sequence[str | None] | str | None = None,
+        expected_version: int | Unset = ...,
+        occurred_at: datetime | Sequence[datetime] | None = None,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[int]:
+        """Put entries in place of all beyond position *after* (0: of all), in one transaction.
+
+        Their positions are new ones. Otherwise as `append`; without entries it cuts off the end.
+        """
+
+    def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        thread_id: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[EntryHit]:
+        """Entries that hold words of *query*, best first; of one thread, or of all.
+
+        Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
+        *query* is an operator. A query without words finds nothing.
+        """
+
+    def tail(
+        self,
+        thread_id: str,
+        limit: int = 100,
+        *,
+        before: int | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[Entry]:
+        """The newest *limit* entries, the oldest of them first; those below position *before*.
+
+        Raises:
+            Corrupt: what is stored does not match its checksum. From every reading method.
+        """
+
+    def version(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
+        """The log's version, which every write moves; 0 if it is not there."""

@@ -98,8 +98,8 @@ class Progress:
     """How far a long operation is: ``done`` of about ``total``.
 
     Of prune and vacuum these are logs (a log is a thread in one namespace); ``removed`` checkpoints
-    went, and ``busy`` logs were passed over because somebody was writing to them. Of reclaim they
-    are pages of a file, or tables.
+    (of vacuum, entries too) went, and ``busy`` logs were passed over because somebody was writing
+    to them. Of reclaim they are pages of a file, or tables.
     """
 
     done: int

@@ -374,6 +374,11 @@ WHERE embeddings.tenant = :k_tenant
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 
+-- checkpoints.upkeep.erase_tenant(table=entries)
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.kind IN ('entry')
+
 -- checkpoints.upkeep.erase_tenant(table=deltas)
 DELETE FROM deltas
 WHERE deltas.tenant = :k_tenant
@@ -1120,6 +1125,53 @@ AND deltas.namespace = :k_namespace
 AND deltas.kind IN ('entry')
 AND deltas.seq = :p_seq
 
+-- log.listing.list_entry_logs(scope=tenant)
+SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+  SELECT count(*) AS count_1
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS entries
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_entry_logs(scope=thread)
+SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+  SELECT count(*) AS count_1
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS entries
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id = :k_thread_id
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
 -- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
 SELECT threads.thread_id, threads.updated_at
 FROM threads
@@ -1344,6 +1396,16 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace) IN (
     SELECT each_.tenant, each_.thread_id, each_.namespace
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
           thread_id VARCHAR2(4000) PATH '$[1]', namespace VARCHAR2(4000) PATH '$[2]')) each_) listed)
+
+-- log.many.empty_listed(table=entries)
+DELETE FROM deltas
+WHERE (deltas.tenant, deltas.thread_id, deltas.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT each_.tenant, each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+          thread_id VARCHAR2(4000) PATH '$[1]', namespace VARCHAR2(4000) PATH '$[2]')) each_) listed)
+AND deltas.kind IN ('entry')
 
 -- log.many.empty_listed(table=deltas)
 DELETE FROM deltas
@@ -1899,7 +1961,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
@@ -1919,7 +1987,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
@@ -1936,7 +2010,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id >= :p_thread_id
@@ -1955,7 +2035,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND (threads.deleted_at IS NULL
@@ -1971,7 +2057,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
@@ -1992,7 +2084,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
@@ -2010,7 +2108,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
@@ -2030,7 +2134,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
@@ -2171,6 +2281,19 @@ AND deltas.namespace = :k_namespace
 DELETE FROM deltas
 WHERE deltas.tenant = :k_tenant
 AND deltas.thread_id = :k_thread_id
+
+-- log.removing.empty(table=entries, scope=log)
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+
+-- log.removing.empty(table=entries, scope=thread)
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.kind IN ('entry')
 
 -- log.removing.lock_log()
 SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
@@ -2794,7 +2917,14 @@ WHERE threads.tenant = :k_tenant
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
-AND threads.head_id IS NOT NULL
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
 
 -- space.measuring.measure_items()
 SELECT count(*) AS entries, coalesce(sum(CASE

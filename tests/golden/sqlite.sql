@@ -484,6 +484,11 @@ WHERE embeddings.tenant = ?
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 
+-- checkpoints.upkeep.erase_tenant(table=entries)
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.kind IN ('entry')
+
 -- checkpoints.upkeep.erase_tenant(table=deltas)
 DELETE FROM deltas
 WHERE deltas.tenant = ?
@@ -1249,6 +1254,55 @@ AND deltas.namespace = ?
 AND deltas.kind IN ('entry')
 AND deltas.seq = ?
 
+-- log.listing.list_entry_logs(scope=tenant)
+SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+  SELECT count(*) AS count_1
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS entries
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_entry_logs(scope=thread)
+SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+  SELECT count(*) AS count_1
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS entries
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id = ?
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
 -- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
 SELECT threads.thread_id, threads.updated_at
 FROM threads
@@ -1485,6 +1539,20 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace) IN (
       FROM json_each(?) AS each) AS each_listed)
   SELECT listed.tenant, listed.thread_id, listed.namespace
   FROM listed)
+
+-- log.many.empty_listed(table=entries)
+DELETE FROM deltas
+WHERE (deltas.tenant, deltas.thread_id, deltas.namespace) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+      each_listed.namespace AS namespace
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+        json_extract(each.value, '$[2]') AS namespace
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM listed)
+AND deltas.kind IN ('entry')
 
 -- log.many.empty_listed(table=deltas)
 DELETE FROM deltas
@@ -2064,7 +2132,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
@@ -2085,7 +2159,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
@@ -2103,7 +2183,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = ?
 AND threads.thread_id >= ?
@@ -2123,7 +2209,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = ?
 AND (threads.deleted_at IS NULL
@@ -2140,7 +2232,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
@@ -2162,7 +2260,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
@@ -2181,7 +2285,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
@@ -2202,7 +2312,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
@@ -2348,6 +2464,19 @@ AND deltas.namespace = ?
 DELETE FROM deltas
 WHERE deltas.tenant = ?
 AND deltas.thread_id = ?
+
+-- log.removing.empty(table=entries, scope=log)
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('entry')
+
+-- log.removing.empty(table=entries, scope=thread)
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.kind IN ('entry')
 
 -- log.removing.lock_log()
 UPDATE threads
@@ -2962,7 +3091,14 @@ WHERE threads.tenant = ?
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
-AND threads.head_id IS NOT NULL
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
 
 -- space.measuring.counts_pages()
 SELECT count(*)

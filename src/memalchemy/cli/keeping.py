@@ -52,7 +52,7 @@ async def export(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Not stdout.")
     ] = None,
 ) -> None:
-    """Write checkpoints as JSON lines.
+    """Write checkpoints, and entries, as JSON lines.
 
     Thread by thread, oldest first: the same set that `forget` would erase. Values that JSON lacks
     are tagged, as {"~b": base64}. With -o a count is printed; the file appears when it is complete.
@@ -69,11 +69,11 @@ async def export(
     if thread and not count:
         raise NotFound(f"there is no thread {thread!r}")
     if output is None:
-        at.terminal.note(f"{count} checkpoints")
+        at.terminal.note(f"{count} checkpoints and entries")
     elif at.as_json:
-        at.terminal.document({"checkpoints": count, "file": str(output)})
+        at.terminal.document({"records": count, "file": str(output)})
     else:
-        at.terminal.say(f"{count:,} checkpoints in {output}")
+        at.terminal.say(f"{count:,} checkpoints and entries in {output}")
 
 
 async def forget(
@@ -112,7 +112,7 @@ async def forget(
             )
             whose = _named(at, selector)
             if count and not at.terminal.confirm(
-                f"Erase {count:,} checkpoints and items of {whose}? This cannot be undone."
+                f"Erase {count:,} checkpoints, entries and items of {whose}? This cannot be undone."
             ):
                 at.terminal.note("nothing was erased")
                 return REFUSED
@@ -120,7 +120,7 @@ async def forget(
     if at.as_json:
         at.terminal.document({"erased": erased})
     else:
-        at.terminal.say(f"{erased:,} checkpoints and items erased")
+        at.terminal.say(f"{erased:,} checkpoints, entries and items erased")
     return None if erased else NOT_FOUND
 
 

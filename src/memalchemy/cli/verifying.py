@@ -80,7 +80,9 @@ def _show(at: Invocation, report: Report) -> None:
     at.terminal.say(
         f"{what}{report.states:,} states of {report.logs:,} logs rebuilt "
         f"({size(report.payload_bytes)} read, {size(report.state_bytes)} of states) "
-        f"in {report.seconds:.1f} s" + (f"; {report.items:,} items read" if report.items else "")
+        f"in {report.seconds:.1f} s"
+        + (f"; {report.entries:,} entries read" if report.entries else "")
+        + (f"; {report.items:,} items read" if report.items else "")
     )
     if report.ok:
         at.terminal.say("ok: nothing is wrong", style="green")

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Executable, and_, bindparam, select
+from sqlalchemy import Executable, and_, bindparam, func, select
 
 from memalchemy.database import Database, HostConnection
 from memalchemy.dialects import Dialect
-from memalchemy.keys import encode_id
-from memalchemy.log.entries import holds_entries
-from memalchemy.log.tables import THREADS, live
+from memalchemy.keys import decode_namespace, encode_id
+from memalchemy.log.entries import holds_entries, is_entry
+from memalchemy.log.tables import DELTAS, THREADS, live, same_log
 from memalchemy.statements import Answer, Program, statement
 
 PAGE = 500
@@ -42,6 +42,48 @@ def list_heads(d: Dialect, of: str, after: bool, prefix: bool) -> Executable:
             | and_(same, THREADS.c.thread_id > bindparam("p_thread_id"))
         )
     return query
+
+
+@statement(scope=("tenant", "thread"))
+def list_entry_logs(d: Dialect, scope: str) -> Executable:
+    """Logs that have entries, in any namespace, most recently written first; and how many."""
+    here = and_(same_log(DELTAS, THREADS), is_entry())
+    count = select(func.count()).select_from(DELTAS).where(here).scalar_subquery()
+    query = select(
+        THREADS.c.thread_id, THREADS.c.namespace, THREADS.c.updated_at, count.label("entries")
+    ).where(THREADS.c.tenant == bindparam("k_tenant"), live(), holds_entries())
+    if scope == "thread":
+        query = query.where(THREADS.c.thread_id == bindparam("k_thread_id"))
+    order = (THREADS.c.updated_at.desc(), THREADS.c.thread_id, THREADS.c.namespace)
+    return query.order_by(*order).limit(bindparam("p_limit"))
+
+
+@dataclass(frozen=True, slots=True)
+class EntryLog:
+    """A log that has entries."""
+
+    thread_id: str
+    namespace: tuple[str, ...]
+    entries: int
+    updated_at: datetime
+
+
+async def entry_logs(
+    db: Database, thread_id: str | None = None, *, limit: int = 100
+) -> list[EntryLog]:
+    """The logs of a tenant that have entries, or those of one thread, last written first."""
+    scope = "tenant" if thread_id is None else "thread"
+    binds = {"k_tenant": db.tenant, "k_thread_id": thread_id, "p_limit": limit}
+    values = binds | {"p_now": datetime.now(UTC)}
+
+    def program() -> Program[Answer]:
+        return (yield list_entry_logs(db.dialect, scope=scope), values)
+
+    rows = await db.read(program, stale=True)
+    return [
+        EntryLog(row.thread_id, decode_namespace(row.namespace), row.entries, row.updated_at)
+        for row in rows
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,11 +123,12 @@ def sweep_locked(d: Dialect, log: Log, *, renamed: bool, rewritten: bool = False
     return swept.touched
 
 
-@statement(table=("checkpoints", "deltas"), scope=("log", "thread"))
+@statement(table=("checkpoints", "deltas", "entries"), scope=("log", "thread"))
 def empty(d: Dialect, table: str, scope: str) -> Executable:
-    """Delete the rows of a log, or of all logs of a thread."""
-    target = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}[table]
-    return delete(target).where(of_log(target) if scope == "log" else of_thread(target))
+    """Delete the rows of a log, or of all logs of a thread; or of those the entries."""
+    target = CHECKPOINTS if table == "checkpoints" else DELTAS
+    gone = delete(target).where(of_log(target) if scope == "log" else of_thread(target))
+    return gone.where(DELTAS.c.kind.in_(words("entry"))) if table == "entries" else gone
 
 
 @statement()
@@ -185,17 +186,18 @@ def _bury_locked(
 def remove_log(
     d: Dialect, log: Log, only_if: Callable[[Head], bool] = lambda head: True
 ) -> Program[int]:
-    """Remove one log for good, tombstone included; how many checkpoints it had.
+    """Remove one log for good, tombstone included; how many checkpoints and entries it had.
 
     *only_if* looks at the head under its lock: what made the log removable may be over by then.
     """
     rows = yield lock_log(d), log.binds()
     if not rows or not only_if(Head._make(rows[0])):
         return 0
-    gone = yield empty(d, table="checkpoints", scope="log"), log.binds()
+    gone = (yield empty(d, table="checkpoints", scope="log"), log.binds()).touched
+    gone += (yield empty(d, table="entries", scope="log"), log.binds()).touched
     yield empty(d, table="deltas", scope="log"), log.binds()
     yield remove_head(d), log.binds()
-    return gone.touched
+    return gone
 
 
 @statement()

@@ -1107,7 +1107,7 @@ class ThreadLog:
         self,
         db: Database,
         *,
-        namespace: Iterable[str] = ('log',),
+        namespace: Iterable[str] = ("log",),
         index_text: bool = True,
         ttl: Seconds | None = None,
     ) -> None: ...

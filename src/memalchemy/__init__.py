@@ -45,6 +45,8 @@ from memalchemy.errors import (
 if TYPE_CHECKING:
     from memalchemy.checkpoints import Checkpointer
     from memalchemy.database import Database
+    from memalchemy.memory.conversation import Conversation, ConversationView
+    from memalchemy.memory.conversation_store import ConversationStore
     from memalchemy.store import Store
     from memalchemy.store.context import NamespacedStore, StoreContext
     from memalchemy.threads import ThreadLog
@@ -56,6 +58,9 @@ __all__ = [
     "CheckpointInfo",
     "Checkpointer",
     "Conflict",
+    "Conversation",
+    "ConversationStore",
+    "ConversationView",
     "Corrupt",
     "Database",
     "DatabaseUnreachable",
@@ -91,6 +96,9 @@ __all__ = [
 # before it can answer a Ctrl-C, and half a second is long enough to press it.
 _LATER = {
     "Checkpointer": "memalchemy.checkpoints",
+    "Conversation": "memalchemy.memory.conversation",
+    "ConversationStore": "memalchemy.memory.conversation_store",
+    "ConversationView": "memalchemy.memory.conversation",
     "Database": "memalchemy.database",
     "NamespacedStore": "memalchemy.store.context",
     "Store": "memalchemy.store",

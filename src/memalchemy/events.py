@@ -23,8 +23,9 @@ class Event:
     ``name`` is ``checkpoint.`` and ``save``, ``load``, ``delete``, ``search``, ``fork``, ``copy``,
     ``prune``, ``vacuum``, ``sweep``, ``rewrite``, ``forget`` or ``export``; ``store.`` and ``put``,
     ``get``, ``refresh``, ``delete``, ``list``, ``search``, ``clear`` or ``sweep``; ``thread.`` and
-    ``append``, ``read``, ``pop``, ``replace``, ``edit``, ``clear``, ``delete``, ``fork``,
-    ``search`` or ``purge``; or
+    ``append``, ``read``, ``pop``, ``replace``, ``remove``, ``edit``, ``clear``, ``delete``,
+    ``fork`` or ``search``; ``memory.conversation.added``, ``.pruned`` and ``.purged``,
+    ``memory.compactor.triggered`` and ``.completed``; or
     ``database.retry``, ``database.reclaim``, ``transfer.copy``, ``verify``. ``payload_bytes`` is
     what was stored or read, ``state_bytes`` the size of the decoded state, ``round_trips`` the
     times the database was asked, ``seconds`` wall time. ``error`` is the class name of the

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import memalchemy
@@ -190,7 +190,13 @@ class Model:
         assert await self.other.version(thread) == kept.version
 
 
+SAY = ("append", "t", [("text", None), ({"n": 1}, "a")], "any")
+
+
 @given(sequence=sequences)
+@example([SAY, ("read", "t"), ("pop", "t", "now"), ("read", "t"), SAY, ("read", "t")])
+@example([SAY, ("read", "t"), ("edit", "t", 1, None, "any"), ("read", "t"), ("fork", "t", 1)])
+@example([SAY, ("read", "t"), ("delete", "t"), SAY, ("read", "t"), ("pop", "t", "stale")])
 @settings(
     max_examples=max(int(12 * SCALE), 1),
     deadline=None,

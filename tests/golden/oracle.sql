@@ -1117,13 +1117,14 @@ AND deltas.namespace = :k_namespace
 AND deltas.kind IN ('entry')
 AND deltas.seq > :p_after
 
--- log.entries.remove_entries(which=one)
+-- log.entries.remove_entries(which=between)
 DELETE FROM deltas
 WHERE deltas.tenant = :k_tenant
 AND deltas.thread_id = :k_thread_id
 AND deltas.namespace = :k_namespace
 AND deltas.kind IN ('entry')
-AND deltas.seq = :p_seq
+AND deltas.seq >= :p_low
+AND deltas.seq <= :p_high
 
 -- log.listing.list_entry_logs(scope=tenant)
 SELECT threads.thread_id, threads.namespace, threads.updated_at, (
@@ -1310,6 +1311,45 @@ AND (EXISTS (
     AND deltas.namespace = threads.namespace
     AND deltas.kind IN ('entry')))
 ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_old(after=True)
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')
+    AND deltas.occurred_at < :p_cutoff))
+AND threads.thread_id > :p_thread_id
+ORDER BY threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_old(after=False)
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')
+    AND deltas.occurred_at < :p_cutoff))
+ORDER BY threads.thread_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- log.many.count_logs(which=live, scope=namespace)

@@ -2845,13 +2845,14 @@ AND deltas.namespace = $3::VARCHAR
 AND deltas.kind IN ('entry')
 AND deltas.seq > $4::BIGINT
 
--- log.entries.remove_entries(which=one)
+-- log.entries.remove_entries(which=between)
 DELETE FROM deltas
 WHERE deltas.tenant = $1::VARCHAR
 AND deltas.thread_id = $2::VARCHAR
 AND deltas.namespace = $3::VARCHAR
 AND deltas.kind IN ('entry')
-AND deltas.seq = $4::BIGINT
+AND deltas.seq >= $4::BIGINT
+AND deltas.seq <= $5::BIGINT
 
 -- log.grouped.save_many(first=based)
 WITH r_rows AS (
@@ -3208,6 +3209,45 @@ AND (EXISTS (
     AND deltas.kind IN ('entry')))
 ORDER BY threads.updated_at DESC, threads.thread_id
 LIMIT $4
+
+-- log.listing.list_old(after=True)
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')
+    AND deltas.occurred_at < $4::TIMESTAMP WITH TIME ZONE))
+AND threads.thread_id > $5::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $6
+
+-- log.listing.list_old(after=False)
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')
+    AND deltas.occurred_at < $4::TIMESTAMP WITH TIME ZONE))
+ORDER BY threads.thread_id
+LIMIT $5
 
 -- log.many.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1

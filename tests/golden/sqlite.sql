@@ -1246,13 +1246,14 @@ AND deltas.namespace = ?
 AND deltas.kind IN ('entry')
 AND deltas.seq > ?
 
--- log.entries.remove_entries(which=one)
+-- log.entries.remove_entries(which=between)
 DELETE FROM deltas
 WHERE deltas.tenant = ?
 AND deltas.thread_id = ?
 AND deltas.namespace = ?
 AND deltas.kind IN ('entry')
-AND deltas.seq = ?
+AND deltas.seq >= ?
+AND deltas.seq <= ?
 
 -- log.listing.list_entry_logs(scope=tenant)
 SELECT threads.thread_id, threads.namespace, threads.updated_at, (
@@ -1448,6 +1449,47 @@ AND (EXISTS (
     AND deltas.namespace = threads.namespace
     AND deltas.kind IN ('entry')))
 ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_old(after=True)
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')
+    AND deltas.occurred_at < ?))
+AND threads.thread_id > ?
+ORDER BY threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_old(after=False)
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')
+    AND deltas.occurred_at < ?))
+ORDER BY threads.thread_id
 LIMIT ?
 OFFSET ?
 

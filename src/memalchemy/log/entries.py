@@ -6,7 +6,7 @@ Payloads are bytes that others made. How entries come into a log is in ``enterin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -88,14 +88,17 @@ def conflict(log: Log, expected: object, current: int) -> Conflict:
 # --- Taking away, and changing -------------------------------------------------------------------
 
 
-@statement(which=("all", "beyond", "one"))
+@statement(which=("all", "beyond", "between"))
 def remove_entries(d: Dialect, which: str) -> Executable:
-    """Delete entries of a log: all, those beyond ``p_after``, or the one at ``p_seq``."""
+    """Delete entries of a log: all, those beyond ``p_after``, or from ``p_low`` to ``p_high``."""
     seq = DELTAS.c.seq
     conditions: dict[str, list[ColumnElement[bool]]] = {
         "all": [],
         "beyond": [seq > bindparam("p_after", type_=seq.type)],
-        "one": [seq == bindparam("p_seq", type_=seq.type)],
+        "between": [
+            seq >= bindparam("p_low", type_=seq.type),
+            seq <= bindparam("p_high", type_=seq.type),
+        ],
     }
     return delete(DELTAS).where(of_log(DELTAS), is_entry(), *conditions[which])
 
@@ -132,7 +135,8 @@ def take_newest(
     answer = yield read_entries(d, end="last", timed=False), _bounds(log, values) | {"p_limit": 1}
     if not answer:
         return None
-    yield remove_entries(d, which="one"), log.binds() | {"p_seq": answer[0].seq}
+    at = answer[0].seq
+    yield remove_entries(d, which="between"), log.binds() | {"p_low": at, "p_high": at}
     yield entries_changed(d), values
     return answer[0]
 
@@ -146,6 +150,24 @@ def change_one(
         return False
     yield entries_changed(d), values
     return True
+
+
+def remove_some(
+    d: Dialect,
+    log: Log,
+    values: Mapping[str, Any],
+    ranges: Sequence[tuple[int, int]],
+    expected: int | Unset,
+) -> Program[int]:
+    """Remove the entries of some ranges of positions, ends included; how many they were."""
+    head = yield from standing(d, log, values, expected)
+    gone = 0
+    for low, high in ranges if head is not None else ():
+        within = log.binds() | {"p_low": low, "p_high": high}
+        gone += (yield remove_entries(d, which="between"), within).touched
+    if gone:
+        yield entries_changed(d), values
+    return gone
 
 
 def remove_all(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Executable, and_, bindparam, func, select
+from sqlalchemy import Executable, and_, bindparam, func, literal_column, select
 
 from memalchemy.database import Database, HostConnection
 from memalchemy.dialects import Dialect
@@ -42,6 +42,19 @@ def list_heads(d: Dialect, of: str, after: bool, prefix: bool) -> Executable:
             | and_(same, THREADS.c.thread_id > bindparam("p_thread_id"))
         )
     return query
+
+
+@statement(after=(True, False))
+def list_old(d: Dialect, after: bool) -> Executable:
+    """Threads of a namespace with an entry that occurred before ``p_cutoff``, by their ids."""
+    scope = (THREADS.c[name] == bindparam(f"k_{name}") for name in ("tenant", "namespace"))
+    early = DELTAS.c.occurred_at < bindparam("p_cutoff", type_=DELTAS.c.occurred_at.type)
+    here = and_(same_log(DELTAS, THREADS), is_entry(), early)
+    old = select(literal_column("1")).select_from(DELTAS).where(here).exists()
+    query = select(THREADS.c.thread_id).where(and_(*scope), live(), old)
+    if after:
+        query = query.where(THREADS.c.thread_id > bindparam("p_thread_id"))
+    return query.order_by(THREADS.c.thread_id).limit(bindparam("p_limit"))
 
 
 @statement(scope=("tenant", "thread"))

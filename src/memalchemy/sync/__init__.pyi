@@ -30,7 +30,10 @@ from memalchemy.database import T, U
 from memalchemy.database.running import Then
 from memalchemy.dialects import Dialect
 from memalchemy.events import Event
+from memalchemy.memory.conversation_store import Ids, Messages
+from memalchemy.memory.managers import ConversationManager
 from memalchemy.search.vectors import Metric
+from memalchemy.state import Message
 from memalchemy.statements import Program
 from memalchemy.store.batches import Batch
 from memalchemy.store.embedding import Embedder, Index
@@ -42,6 +45,9 @@ from memalchemy.sync.host import Transaction as Transaction
 
 __all__ = [
     "Checkpointer",
+    "Conversation",
+    "ConversationStore",
+    "ConversationView",
     "Database",
     "HostConnection",
     "LazyIterator",
@@ -371,9 +377,10 @@ class Checkpointer:
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> LazyIterator[dict[str, Any]]:
-        """Every checkpoint that `forget` would erase, as a JSON object.
+        """Every checkpoint and entry that `forget` would erase, as a JSON object.
 
-        Thread by thread, oldest checkpoint first. Values that JSON lacks are tagged objects such as
+        Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
+        have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
         ``{"~b": base64}``.
         """
 
@@ -390,9 +397,9 @@ class Checkpointer:
         Exactly one of the three. All logs and namespaces, expired ones too, leaving no tombstone,
         and no word of them in a text index. A thread has *metadata* if one of its checkpoints has
         each of it, an item of a store if its own metadata has all; its vectors go too. Returns how
-        many checkpoints and items went. `export` with the same argument writes out the same
-        checkpoints. What the database itself keeps (free pages, write-ahead logs, backups) is
-        beyond it.
+        many checkpoints, entries and items went. `export` with the same argument writes out the
+        same checkpoints and entries. What the database itself keeps (free pages, write-ahead logs,
+        backups) is beyond it.
         """
 
     def fork(
@@ -605,9 +612,254 @@ class Checkpointer:
         """Remove threads that were not saved for so long, expired threads, and old tombstones.
 
         Without *older_than_days* (``None``) only the latter two, which no reader sees. Returns how
-        many checkpoints went. A thread goes as a whole; otherwise batches, busy threads, *dry_run*
-        and *progress* are as in `prune`. `memalchemy.space.reclaim` gives the space back.
+        many checkpoints and entries went. A thread goes as a whole; otherwise batches, busy
+        threads, *dry_run* and *progress* are as in `prune`. `memalchemy.space.reclaim` gives the
+        space back.
         """
+
+class Conversation:
+    """The messages of a thread, in the order in which they were said, and a policy over them.
+
+    Nothing is held here: every object on the same thread, in whatever process, sees the same
+    messages, and two that add at once lose none. Adding stores what is new and reads nothing.
+
+    Args:
+        db: where to keep it.
+        thread_id: whose conversation.
+        manager: what of it `messages` gives; everything without one.
+        namespace: keeps several conversations of one thread apart.
+        index_text: make the words of messages findable, with ``conversation.log.search``.
+        ttl: how long it lives after its last message, in seconds or as a timedelta.
+
+    ``log`` is the `ThreadLog` below it, with searching, forking and the rest. Every method takes
+    ``connection=``, a `Connection` or `Session` of the host.
+
+    Raises, from any method:
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        thread_id: str,
+        *,
+        manager: ConversationManager | None = None,
+        namespace: Iterable[str] = ('conversation',),
+        index_text: bool = True,
+        ttl: Seconds | None = None,
+    ) -> None: ...
+    def add(
+        self,
+        *messages: Any,
+        keys: Sequence[str | None] | str | None = None,
+        occurred_at: datetime | Sequence[datetime] | None = None,
+        expected_version: int | Unset = ...,
+        connection: HostConnection | None = None,
+    ) -> list[int]:
+        """Add messages, all or none, and return their positions.
+
+        Each is a `Message`, a dict in OpenAI's format, or an object with role and content; a list
+        of them, too. Two texts are what the user said and what the assistant answered, and nothing
+        is added if both are empty.
+
+        Args:
+            keys: for each message a key, or ``None``; one whose key is there is not added again.
+            occurred_at: when it was said, for all or for each; now, if not given.
+            expected_version: add only if the log is at this version.
+
+        Raises:
+            TypeError, ValueError: one of them is not a message; nothing was added.
+            NotSerialisable, TooLarge, Conflict, ThreadDeleted: as `ThreadLog.append`.
+        """
+
+    def amend_last(
+        self,
+        content: str | list[Any],
+        *,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Give the last message of the assistant another content; whether there is one.
+
+        Other messages may be added meanwhile; none is lost.
+        """
+
+    def clear(self, *, connection: HostConnection | None = None) -> int:
+        """Remove all messages and the summary; how many messages there were."""
+
+    def count(self, *, connection: HostConnection | None = None) -> int:
+        """How many messages there are, whatever the manager."""
+
+    def delete(self, *, connection: HostConnection | None = None) -> bool:
+        """Delete the conversation; whether it was there. The thread's other logs stay."""
+
+    def history(
+        self,
+        *,
+        after: int | None = None,
+        limit: int | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[Message]:
+        """All messages as they were added, whatever the manager; the newest *limit*, or those
+        beyond a position.
+        """
+
+    def messages(self, *, connection: HostConnection | None = None) -> list[Message]:
+        """What goes to the model: all messages, or what the manager makes of them, oldest first.
+
+        A summary that a manager writes is kept, and not written again by any process until more
+        has been said than it allows; or until a message that it stands for was changed.
+
+        Raises:
+            Corrupt: what is stored does not match its checksum.
+        """
+
+    def purge_messages(self, older_than: Seconds, batch: int = 500) -> int:
+        """Remove messages older than that; how many. See `ConversationStore.purge_messages`."""
+
+    def restore(
+        self,
+        snapshot: Mapping[str, Any] | Sequence[Any],
+        *,
+        connection: HostConnection | None = None,
+    ) -> None:
+        """Make the conversation what a `snapshot` says, or a list of messages.
+
+        Only the difference is written: messages that are the same from the start on stay. A
+        ``summary`` stands before the messages, or for the first ``summarized`` of them; with a list
+        the one that there is stays, if it stands for messages that do.
+        """
+
+    def snapshot(self, *, connection: HostConnection | None = None) -> dict[str, Any]:
+        """All there is, as plain values: ``messages`` (records), ``summary`` (a text or ``None``),
+        ``summarized`` (how many of the messages it stands for), and what `restore` was given
+        besides.
+        """
+
+    def text(self, *, connection: HostConnection | None = None) -> str:
+        """`messages` as text: ``User: …`` and ``Assistant: …``, an empty line between turns."""
+
+    def view(self) -> ConversationView:
+        """A reader of its own, which knows nothing yet; any number of them may look on."""
+
+class ConversationStore:
+    """Loads and saves histories.
+
+    A history that is saved again is compared with what is there, and only the difference is
+    written: in most cases the messages that are new.
+
+    Args:
+        db: where to keep them.
+        namespace, index_text, ttl: as of `Conversation`.
+
+    Raises, from any method:
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        namespace: Iterable[str] = ('conversation',),
+        index_text: bool = True,
+        ttl: Seconds | None = None,
+    ) -> None: ...
+    def clear(self) -> int:
+        """Delete all conversations of the namespace, one by one; how many."""
+
+    def conversation(
+        self,
+        conversation_id: str,
+        *,
+        manager: ConversationManager | None = None,
+    ) -> Conversation:
+        """One of them, to add to."""
+
+    def delete(self, conversation_id: str, *, connection: HostConnection | None = None) -> bool:
+        """Delete a conversation; whether it was there. The thread's other logs stay."""
+
+    def list(
+        self,
+        limit: int = 100,
+        pattern: str = "*",
+        *,
+        connection: HostConnection | None = None,
+    ) -> Ids:
+        """The ids of conversations with a message, most recently written first.
+
+        *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``.
+        """
+
+    def load(self, conversation_id: str, *, connection: HostConnection | None = None) -> Messages:
+        """All messages, oldest first; ``[]`` if there are none.
+
+        Raises:
+            Corrupt: what is stored does not match its checksum.
+        """
+
+    def load_snapshot(
+        self,
+        conversation_id: str,
+        *,
+        connection: HostConnection | None = None,
+    ) -> dict[str, Any] | None:
+        """What was saved as a snapshot, as `Conversation.snapshot` gives it; ``None`` if nothing
+        was.
+        """
+
+    def purge_messages(
+        self,
+        older_than: Seconds,
+        thread_id: str | None = None,
+        batch: int = 500,
+    ) -> int:
+        """Remove messages older than that, of one conversation or of all; how many.
+
+        What goes is whole: an exchange, which is what the user said and all up to what the user
+        said next, goes when its newest message is old; from the start on, up to the first exchange
+        that stays. System messages stay, summaries of what went do not. Each transaction removes
+        about *batch* messages; interrupted, run it again.
+        """
+
+    def save(
+        self,
+        conversation_id: str,
+        messages: Mapping[str, Any] | Sequence[Any],
+        *,
+        connection: HostConnection | None = None,
+    ) -> None:
+        """Make a conversation these messages, or this snapshot: ``{"messages": …, "summary": …}``.
+
+        Messages are what `Conversation.add` takes. What a snapshot has besides is kept as it is. Of
+        two that save at once the later wins, and what it wrote is whole.
+
+        Raises:
+            TypeError, ValueError: one of them is not a message; nothing was written.
+            NotSerialisable, TooLarge: one of them cannot be stored; nothing was written.
+        """
+
+class ConversationView:
+    """What one reader knows of a conversation; see `Conversation.view`.
+
+    `refresh` reads only what was added since it was last called. If something was taken back or
+    changed meanwhile, it reads everything again, and ``restarted`` says so. Managers have no part
+    in it.
+    """
+
+    def __init__(self, conversation: Conversation) -> None: ...
+    @property
+    def messages(self) -> list[Message]:
+        """All messages that it knows, oldest first."""
+
+    def refresh(self, *, connection: HostConnection | None = None) -> list[Message]:
+        """Look, and return the messages that are new; all, if ``restarted``. One round trip."""
+
+    @property
+    def restarted(self) -> bool:
+        """Whether the last `refresh` gave everything anew, in place of what was known."""
+
+    @property
+    def version(self) -> int:
+        """The version of the conversation's log that it knows; 0 before the first look."""
 
 class NamespacedStore:
     """A store that knows its namespace; options pass through. ``store`` has what is not here."""
@@ -1107,7 +1359,7 @@ class ThreadLog:
         self,
         db: Database,
         *,
-        namespace: Iterable[str] = ("log",),
+        namespace: Iterable[str] = ('log',),
         index_text: bool = True,
         ttl: Seconds | None = None,
     ) -> None: ...
@@ -1198,6 +1450,18 @@ class ThreadLog:
             ValueError: the new thread is the old one.
         """
 
+    def list_older(
+        self,
+        cutoff: datetime,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> list[str]:
+        """The ids of threads with an entry that occurred before *cutoff*, in the order of ids.
+
+        A page of *limit*, beyond the id *after*.
+        """
+
     def list_threads(
         self,
         limit: int = 100,
@@ -1253,6 +1517,20 @@ class ThreadLog:
 
         It will while nothing was removed or edited. Otherwise ``complete`` is set, and the entries
         are all that there are, in place of those that were read before. One round trip.
+        """
+
+    def remove(
+        self,
+        thread_id: str,
+        positions: Iterable[int],
+        *,
+        expected_version: int | Unset = ...,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Remove the entries at *positions*, in one transaction; how many of them there were.
+
+        Raises:
+            Conflict, ThreadDeleted: as `append`.
         """
 
     def replace_suffix(

@@ -159,6 +159,29 @@ class ThreadLog(Reading):
         with operation("thread.pop", **self._about(thread_id)) as event:
             return await self.db.write(program, connection=connection, event=event)
 
+    async def remove(
+        self,
+        thread_id: str,
+        positions: Iterable[int],
+        *,
+        expected_version: int | Unset = UNSET,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Remove the entries at *positions*, in one transaction; how many of them there were.
+
+        Raises:
+            Conflict, ThreadDeleted: as `append`.
+        """
+        log, d = self._log(thread_id), self.db.dialect
+        expected = _version(expected_version)
+        ranges = _ranges(_position(position, "position") for position in positions)
+        return await self._written(
+            "thread.remove",
+            thread_id,
+            lambda: entries.remove_some(d, log, self._values(log), ranges, expected),
+            connection,
+        )
+
     async def edit(
         self,
         thread_id: str,
@@ -338,6 +361,16 @@ def _version(version: object) -> int | Unset:
     if version < 0:
         raise ValueError("expected_version is 0 for a log that is not there, or above")
     return version
+
+
+def _ranges(positions: Iterable[int]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for at in sorted(set(positions)):
+        if found and found[-1][1] == at - 1:
+            found[-1] = (found[-1][0], at)
+        else:
+            found.append((at, at))
+    return found
 
 
 def _position(position: object, name: str) -> int:

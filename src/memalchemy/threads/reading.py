@@ -118,6 +118,22 @@ class Reading:
         found = listing.ThreadIds(self.db, self._path, "entries", pattern)
         return await found.first(check_limit(limit), connection)
 
+    async def list_older(
+        self, cutoff: datetime, *, after: str | None = None, limit: int = 100
+    ) -> list[str]:
+        """The ids of threads with an entry that occurred before *cutoff*, in the order of ids.
+
+        A page of *limit*, beyond the id *after*.
+        """
+        binds: dict[str, Any] = {"k_tenant": self.db.tenant, "k_namespace": self._path}
+        binds |= {"p_cutoff": cutoff, "p_now": datetime.now(UTC), "p_limit": check_limit(limit)}
+        if after is not None:
+            binds["p_thread_id"] = check_thread_id(after)
+        statement = listing.list_old(self.db.dialect, after=after is not None)
+        with operation("thread.read", tenant=self.db.tenant) as event:
+            rows = await self._ask(statement, binds, None, event)
+        return [row.thread_id for row in rows]
+
     async def search(
         self,
         query: str,

@@ -1,0 +1,156 @@
+"""Compaction of a conversation that is about to outgrow the model's context."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from conversations import assistant, chat, check, conversations, places, result, system, user
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memalchemy.events import Event, subscribe
+from memalchemy.memory.managers import ContextCompactor, estimate_tokens
+from memalchemy.memory.managers.steps import pair
+from memalchemy.messages import is_system, text_of
+
+
+def tokens(messages: list[Any]) -> int:
+    return sum(map(estimate_tokens, messages))
+
+
+@pytest.fixture
+def events() -> Iterator[list[Event]]:
+    seen: list[Event] = []
+    unsubscribe = subscribe(seen.append)
+    yield seen
+    unsubscribe()
+
+
+def work(steps: int, size: int = 400) -> list[dict[str, Any]]:
+    """An agent's *steps*, each with an output of *size* characters."""
+    told = [
+        message
+        for n in range(steps)
+        for message in (assistant(None, f"c{n}"), result(f"c{n}", str(n % 10) * size))
+    ]
+    return [system("be kind"), user("the task"), *told]
+
+
+@given(conversations(), st.integers(40, 200), st.integers(0, 3), st.integers(0, 3))
+def test_compaction_splits_no_pair_and_is_never_over_the_context(
+    messages: list[Any], length: int, head: int, ttl: int
+) -> None:
+    before = copy.deepcopy(messages)
+    manager = ContextCompactor(length, head_turns=head, tool_output_ttl_turns=ttl)
+    if tokens([message for message in messages if is_system(message)]) > length // 2:
+        return
+
+    compact = manager.apply(messages)
+
+    assert messages == before
+    assert tokens(compact) <= length
+    pairs = pair(compact)
+    assert not pairs.orphans
+    assert not pairs.stray
+    if not set(places(messages, compact)) & {None}:
+        check(messages, compact, systems=False)
+
+
+def test_up_to_the_trigger_nothing_happens(events: list[Event]) -> None:
+    messages = work(10)
+    size = tokens(messages)
+
+    assert ContextCompactor(size, trigger_fraction=1.0).apply(messages) == messages
+    assert events == []
+
+
+def test_old_outputs_go_first_and_their_calls_stay(events: list[Event]) -> None:
+    messages = work(10)
+
+    compact = ContextCompactor(1_000, tool_output_ttl_turns=3).apply(messages)
+
+    assert len(compact) == len(messages)
+    cleared = [text_of(m).startswith("[tool output cleared: 400 char") for m in compact]
+    assert cleared == [False, False, *[False, True] * 7, *[False, False] * 3]
+    assert compact[3] == {**messages[3], "content": "[tool output cleared: 400 characters]"}
+    assert [event.details["strategy"] for event in events] == ["tool_outputs"]
+    assert ContextCompactor(1_000, tool_output_ttl_turns=3).apply(compact) == compact
+
+
+def test_outputs_may_be_kept_by_their_tokens() -> None:
+    compact = ContextCompactor(1_100, tool_output_ttl_turns=0, tool_output_keep_tokens=450).apply(
+        work(10)
+    )
+
+    assert sum(text_of(message).startswith("[tool output") for message in compact) == 6
+
+
+def test_short_outputs_stay_because_a_note_would_be_longer() -> None:
+    messages = work(30, size=8)
+
+    compact = ContextCompactor(tokens(messages), tool_output_ttl_turns=1).apply(messages)
+
+    assert not any(text_of(message).startswith("[tool output") for message in compact)
+
+
+def test_results_in_blocks_are_cleared_block_by_block() -> None:
+    call = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "look"}]}
+    block = {"type": "tool_result", "tool_use_id": "t", "content": "x" * 4_000}
+    messages = [user("go"), call, {"role": "user", "content": [block]}, *chat(2)[1:]]
+
+    compact = ContextCompactor(1_000, tool_output_ttl_turns=2).apply(messages)
+
+    note = "[tool output cleared: 4,000 characters]"
+    assert compact[2] == {"role": "user", "content": [{**block, "content": note}]}
+
+
+async def test_then_the_middle_becomes_a_summary(events: list[Event]) -> None:
+    asked: list[list[Any]] = []
+
+    async def ask(messages: list[Any], previous_summary: str | None) -> str:
+        asked.append(messages)
+        return "much was done"
+
+    messages = work(40)
+    manager = ContextCompactor(
+        1_000, summarize_fn=ask, tail_token_fraction=0.3, tool_output_ttl_turns=5
+    )
+
+    compact = await manager.async_apply(messages)
+
+    assert compact[:3] == messages[:3]
+    assert compact[3]["content"] == "[tool output cleared: 400 characters]"
+    assert "(74 messages)]:\nmuch was done" in compact[4]["content"]
+    assert compact[5:] == messages[-4:]
+    assert tokens(compact) <= 800
+    assert sum(len(text_of(message)) == 400 for message in asked[0]) == 3
+    names = [event.name for event in events]
+    assert names == [
+        "memory.conversation.pruned",
+        "memory.compactor.triggered",
+        "memory.compactor.completed",
+    ]
+    assert await manager.async_apply(messages) == compact
+    assert len(asked) == 1
+
+
+def test_a_summary_that_is_too_long_is_shortened() -> None:
+    manager = ContextCompactor(1_000, summarize_fn=lambda messages: "so much " * 5_000)
+
+    compact = manager.apply(work(40))
+
+    assert tokens(compact) <= 800
+    assert any("characters left out" in text_of(message) for message in compact)
+
+
+def test_what_does_not_fit_whatever_is_done_is_cut_as_by_a_budget() -> None:
+    messages = [system("be kind"), user("go"), assistant(None, "a"), result("a", "x" * 40_000)]
+
+    compact = ContextCompactor(500).apply(messages)
+
+    assert compact[:3] == messages[:3]
+    assert tokens(compact) <= 500
+    assert "characters left out" in compact[3]["content"]

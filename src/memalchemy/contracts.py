@@ -180,7 +180,7 @@ class LogReading:
     ``entries``, oldest first, are those that are new to a reader, or all there are: ``complete``
     says that what it held is not to be relied on any more. ``version`` is that of the log, 0 if it
     is not there; ``epoch`` moves when an entry is removed or edited. ``position`` is that of the
-    newest entry that the reader knows now.
+    newest entry that the reader knows now, ``mark`` the checksum it was stored with.
     """
 
     entries: list[Entry]
@@ -188,6 +188,7 @@ class LogReading:
     epoch: int
     position: int
     complete: bool
+    mark: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from memalchemy.memory.managers import (
     SlidingWindowManager,
     SummarizingManager,
 )
+from memalchemy.memory.records import message_of
 from memalchemy.state import Message
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"q": 1}'}}
@@ -423,3 +424,76 @@ async def test_adding_is_told_without_a_word_of_it(talk: Conversation) -> None:
     added = [event for event in events if event.name == "memory.conversation.added"]
     assert [(event.thread_id, event.details) for event in added] == [("t", {"messages": 2})]
     assert "secret" not in repr(events)
+
+
+async def test_what_was_read_is_not_changed_by_whoever_was_given_it(talk: Conversation) -> None:
+    await talk.add(
+        Message.user("a"), Message.user([{"type": "text", "text": "b"}], metadata={"n": []})
+    )
+    for _ in range(2):
+        first, second = await talk.messages()
+        first.metadata["mine"] = 1
+        second.metadata["n"].append(1)
+        second.content[0]["text"] = "changed"  # type: ignore[index]
+
+    first, second = await talk.messages()
+    assert first == Message.user("a")
+    assert second == Message.user([{"type": "text", "text": "b"}], metadata={"n": []})
+
+
+async def test_reading_again_reads_what_is_new_and_sees_what_was_taken_back(
+    talk: Conversation,
+) -> None:
+    await turns(talk, 0, 20)
+    assert len(await talk.messages()) == 40
+    await talk.add("q", "a")
+    assert said(await talk.messages())[-2:] == ["q", "a"]
+    await talk.log.pop("t")
+    assert len(await talk.messages()) == 41
+    await talk.log.edit("t", 1, {"role": "user", "content": "edited"})
+    assert said(await talk.messages())[0] == "edited"
+    await talk.log.delete("t")
+    assert await talk.messages() == []
+    await talk.add("anew", "yes")
+    assert said(await talk.messages()) == ["anew", "yes"]
+
+
+async def test_what_a_transaction_saw_is_not_remembered(db: Database, talk: Conversation) -> None:
+    await talk.add("q", "a")
+    assert len(await talk.messages()) == 2
+
+    async def change() -> None:
+        async with db.transaction() as tx:
+            await talk.add("lost", "lost", connection=tx)
+            assert len(await talk.messages(connection=tx)) == 4
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await change()
+
+    assert said(await talk.messages()) == ["q", "a"]
+    await talk.add("other", "other")
+    assert said(await talk.messages()) == ["q", "a", "other", "other"]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"role": "user", "content": "x"},
+        {"role": "developer", "content": "x", "name": "n"},
+        {"role": "tool", "tool_call_id": "c", "content": ""},
+        {"role": "assistant"},
+    ],
+)
+def test_a_message_made_fast_is_the_message(record: dict[str, str]) -> None:
+    fast, slow = message_of(record), Message.of(record)
+
+    assert fast == slow
+    assert type(fast.role) is type(slow.role)
+    assert fast.model_dump() == slow.model_dump()
+    assert fast.model_dump(exclude_unset=True) == slow.model_dump(exclude_unset=True)
+    assert fast.model_copy(update={"content": "y"}) == slow.model_copy(update={"content": "y"})
+    assert message_of(record).model_fields_set == slow.model_fields_set
+    assert repr(fast) == repr(slow)
+    with pytest.raises(ValueError, match="frozen"):
+        fast.content = "changed"

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import delete, update
 
 import memalchemy
 from memalchemy import (
@@ -25,7 +25,7 @@ from memalchemy import (
     TooLarge,
 )
 from memalchemy.events import Event, subscribe
-from memalchemy.schema import DeltaRow
+from memalchemy.schema import DeltaRow, ThreadRow
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -563,3 +563,21 @@ async def test_another_process_reads_what_was_appended(
         there = memalchemy.ThreadLog(other)
         assert values(await there.tail("t")) == ["a"]
         assert await there.append("t", "again", keys="k") == [1]
+
+
+async def test_a_reader_notices_that_an_older_copy_was_restored(
+    db: Database, log: ThreadLog
+) -> None:
+    await log.append("t", ["a", "b", "lost"])
+    seen = await log.read("t")
+    # As a backup of the moment before would be: the epoch is what it was.
+    gone = delete(DeltaRow).where(DeltaRow.tenant == db.tenant, DeltaRow.seq == 3)
+    back = update(ThreadRow).where(ThreadRow.tenant == db.tenant).values(next_seq=3)
+    await db.run_sync(lambda connection: (connection.execute(gone), connection.execute(back)))
+
+    missing = await log.read("t", seen)
+    await log.append("t", ["other", "more"])
+    other = await log.read("t", seen)
+
+    assert (missing.complete, values(missing.entries)) == (True, ["a", "b"])
+    assert (other.complete, values(other.entries)) == (True, ["a", "b", "other", "more"])

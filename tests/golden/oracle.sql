@@ -982,8 +982,8 @@ AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
 
 -- log.entries.read_entries(end=first, timed=True)
-SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
-  deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
 FROM deltas
 WHERE deltas.tenant = :k_tenant
 AND deltas.thread_id = :k_thread_id
@@ -1006,8 +1006,8 @@ ORDER BY deltas.seq
 FETCH FIRST :p_limit ROWS ONLY
 
 -- log.entries.read_entries(end=first, timed=False)
-SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
-  deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
 FROM deltas
 WHERE deltas.tenant = :k_tenant
 AND deltas.thread_id = :k_thread_id
@@ -1028,8 +1028,8 @@ ORDER BY deltas.seq
 FETCH FIRST :p_limit ROWS ONLY
 
 -- log.entries.read_entries(end=last, timed=True)
-SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
-  deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
 FROM deltas
 WHERE deltas.tenant = :k_tenant
 AND deltas.thread_id = :k_thread_id
@@ -1052,8 +1052,8 @@ ORDER BY deltas.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
 -- log.entries.read_entries(end=last, timed=False)
-SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
-  deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
 FROM deltas
 WHERE deltas.tenant = :k_tenant
 AND deltas.thread_id = :k_thread_id
@@ -1073,15 +1073,33 @@ AND (EXISTS (
 ORDER BY deltas.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- log.entries.read_news()
-SELECT threads.version, threads.epoch, deltas.seq, deltas.entry_key, deltas.occurred_at,
-  deltas.stored_at, deltas.codec, deltas.checksum, deltas.payload
+-- log.entries.read_news(whole=True)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
 FROM threads LEFT OUTER
 JOIN deltas ON deltas.tenant = threads.tenant
 AND deltas.thread_id = threads.thread_id
 AND deltas.namespace = threads.namespace
 AND deltas.kind IN ('entry')
-AND deltas.seq > CASE
+AND deltas.seq >= CASE
+WHEN (threads.epoch = :p_epoch) THEN :p_after
+ELSE -1 END
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+ORDER BY deltas.seq
+
+-- log.entries.read_news(whole=False)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.tenant = threads.tenant
+AND deltas.thread_id = threads.thread_id
+AND deltas.namespace = threads.namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
 WHEN (threads.epoch = :p_epoch) THEN :p_after
 ELSE -1 END
 WHERE threads.tenant = :k_tenant

@@ -2710,8 +2710,8 @@ AND threads.thread_id = $5::VARCHAR
 AND threads.namespace = $6::VARCHAR
 
 -- log.entries.read_entries(end=first, timed=True)
-SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
-  deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
 FROM deltas
 WHERE deltas.tenant = $1::VARCHAR
 AND deltas.thread_id = $2::VARCHAR
@@ -2734,8 +2734,8 @@ ORDER BY deltas.seq
 LIMIT $9
 
 -- log.entries.read_entries(end=first, timed=False)
-SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
-  deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
 FROM deltas
 WHERE deltas.tenant = $1::VARCHAR
 AND deltas.thread_id = $2::VARCHAR
@@ -2756,8 +2756,8 @@ ORDER BY deltas.seq
 LIMIT $7
 
 -- log.entries.read_entries(end=last, timed=True)
-SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
-  deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
 FROM deltas
 WHERE deltas.tenant = $1::VARCHAR
 AND deltas.thread_id = $2::VARCHAR
@@ -2780,8 +2780,8 @@ ORDER BY deltas.seq DESC
 LIMIT $9
 
 -- log.entries.read_entries(end=last, timed=False)
-SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
-  deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
 FROM deltas
 WHERE deltas.tenant = $1::VARCHAR
 AND deltas.thread_id = $2::VARCHAR
@@ -2801,15 +2801,33 @@ AND (EXISTS (
 ORDER BY deltas.seq DESC
 LIMIT $7
 
--- log.entries.read_news()
-SELECT threads.version, threads.epoch, deltas.seq, deltas.entry_key, deltas.occurred_at,
-  deltas.stored_at, deltas.codec, deltas.checksum, deltas.payload
+-- log.entries.read_news(whole=True)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
 FROM threads LEFT OUTER
 JOIN deltas ON deltas.tenant = threads.tenant
 AND deltas.thread_id = threads.thread_id
 AND deltas.namespace = threads.namespace
 AND deltas.kind IN ('entry')
-AND deltas.seq > CASE
+AND deltas.seq >= CASE
+WHEN (threads.epoch = $1::BIGINT) THEN $2::BIGINT
+ELSE -1 END
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.namespace = $5::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY deltas.seq
+
+-- log.entries.read_news(whole=False)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.tenant = threads.tenant
+AND deltas.thread_id = threads.thread_id
+AND deltas.namespace = threads.namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
 WHEN (threads.epoch = $1::BIGINT) THEN $2::BIGINT
 ELSE -1 END
 WHERE threads.tenant = $3::VARCHAR

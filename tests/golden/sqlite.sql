@@ -1107,8 +1107,8 @@ AND threads.thread_id = ?
 AND threads.namespace = ?
 
 -- log.entries.read_entries(end=first, timed=True)
-SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
-  deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
 FROM deltas
 WHERE deltas.tenant = ?
 AND deltas.thread_id = ?
@@ -1132,8 +1132,8 @@ LIMIT ?
 OFFSET ?
 
 -- log.entries.read_entries(end=first, timed=False)
-SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
-  deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
 FROM deltas
 WHERE deltas.tenant = ?
 AND deltas.thread_id = ?
@@ -1155,8 +1155,8 @@ LIMIT ?
 OFFSET ?
 
 -- log.entries.read_entries(end=last, timed=True)
-SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
-  deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
 FROM deltas
 WHERE deltas.tenant = ?
 AND deltas.thread_id = ?
@@ -1180,8 +1180,8 @@ LIMIT ?
 OFFSET ?
 
 -- log.entries.read_entries(end=last, timed=False)
-SELECT deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.codec,
-  deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
 FROM deltas
 WHERE deltas.tenant = ?
 AND deltas.thread_id = ?
@@ -1202,15 +1202,33 @@ ORDER BY deltas.seq DESC
 LIMIT ?
 OFFSET ?
 
--- log.entries.read_news()
-SELECT threads.version, threads.epoch, deltas.seq, deltas.entry_key, deltas.occurred_at,
-  deltas.stored_at, deltas.codec, deltas.checksum, deltas.payload
+-- log.entries.read_news(whole=True)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
 FROM threads LEFT OUTER
 JOIN deltas ON deltas.tenant = threads.tenant
 AND deltas.thread_id = threads.thread_id
 AND deltas.namespace = threads.namespace
 AND deltas.kind IN ('entry')
-AND deltas.seq > CASE
+AND deltas.seq >= CASE
+WHEN (threads.epoch = ?) THEN ?
+ELSE -1 END
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+ORDER BY deltas.seq
+
+-- log.entries.read_news(whole=False)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.tenant = threads.tenant
+AND deltas.thread_id = threads.thread_id
+AND deltas.namespace = threads.namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
 WHEN (threads.epoch = ?) THEN ?
 ELSE -1 END
 WHERE threads.tenant = ?

@@ -40,7 +40,8 @@ from memalchemy.log.tables import (
 from memalchemy.statements import Program, statement
 
 EVERYTHING = 2**62
-_READ = ("seq", "entry_key", "occurred_at", "stored_at", "codec", "checksum", "payload")
+_VALUE = ("seq", "codec", "checksum", "payload")
+_READ = (*_VALUE, "entry_key", "occurred_at", "stored_at")
 
 
 def is_entry(table: Any = DELTAS) -> ColumnElement[bool]:
@@ -212,10 +213,13 @@ def read_entries(d: Dialect, end: str, timed: bool) -> Executable:
     return query.where(at >= since, at < until)
 
 
-@statement()
-def read_news(d: Dialect) -> Executable:
-    """A log's version and epoch, with its entries beyond ``p_after``; with all of them if its epoch
-    is not ``p_epoch``. One row without an entry if there is none; no row if there is no log.
+@statement(whole=(True, False))
+def read_news(d: Dialect, whole: bool) -> Executable:
+    """A log's version and epoch, with its entries from ``p_after`` on; with all of them if its
+    epoch is not ``p_epoch``. One row without an entry if there is none; no row if there is no log.
+
+    Of entries that are not *whole* only what their values are made of: keys and times take longer
+    to read than that.
     """
     epoch, seq = THREADS.c.epoch, DELTAS.c.seq
     # A bound for the index, which a disjunction would not be.
@@ -224,9 +228,9 @@ def read_news(d: Dialect) -> Executable:
         else_=literal_column("-1", seq.type),
     )
     return (
-        select(THREADS.c.version, epoch, *(DELTAS.c[name] for name in _READ))
+        select(THREADS.c.version, epoch, *(DELTAS.c[name] for name in (_READ if whole else _VALUE)))
         .select_from(THREADS)
-        .outerjoin(DELTAS, and_(same_log(DELTAS, THREADS), is_entry(), seq > known))
+        .outerjoin(DELTAS, and_(same_log(DELTAS, THREADS), is_entry(), seq >= known))
         .where(of_log(THREADS), live())
         .order_by(seq)
     )

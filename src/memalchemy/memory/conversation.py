@@ -20,7 +20,8 @@ from memalchemy.events import Event, publish
 from memalchemy.memory.managers import ConversationManager
 from memalchemy.memory.managers.folding import FoldingManager
 from memalchemy.memory.purging import purge_messages
-from memalchemy.memory.summarised import Beginning, Beginnings, managed
+from memalchemy.memory.records import Records, held, message_of, messages_of_held
+from memalchemy.memory.summarised import Beginning, Beginnings, Said, managed
 from memalchemy.messages import is_user_turn, role_of
 from memalchemy.state import Message, Role
 from memalchemy.threads import ThreadLog
@@ -32,8 +33,9 @@ NAMESPACE = ("conversation",)
 class Conversation:
     """The messages of a thread, in the order in which they were said, and a policy over them.
 
-    Nothing is held here: every object on the same thread, in whatever process, sees the same
-    messages, and two that add at once lose none. Adding stores what is new and reads nothing.
+    Every object on the same thread, in whatever process, sees the same messages, and two that add
+    at once lose none. Adding stores what is new and reads nothing; reading all again asks the
+    database for what is new, and whether the rest is as it was.
 
     Args:
         db: where to keep it.
@@ -63,6 +65,7 @@ class Conversation:
         self.log = ThreadLog(db, namespace=namespace, index_text=index_text, ttl=ttl)
         self.thread_id = thread_id
         self.manager = manager
+        self._records = Records()
         self._beginnings = Beginnings(self.log, thread_id, ttl)
 
     def __repr__(self) -> str:
@@ -120,12 +123,15 @@ class Conversation:
         known: Beginning | None = None
         if isinstance(self.manager, FoldingManager):
             known = await self._beginnings.read(connection)
-        reading = await self.log.read(
-            self.thread_id, None if known is None else known.seen(), connection=connection
+        reading, said = await self.log.scan(
+            self.thread_id,
+            Said,
+            None if known is None else known.seen(),
+            connection=connection,
         )
         rest = {} if known is None else known.rest
-        good, entries = self._beginnings.still_good(known, reading)
-        result, new = await managed(self.manager, good, entries, reading, rest)
+        good, said = self._beginnings.still_good(known, reading, said)
+        result, new = await managed(self.manager, good, said, reading, rest)
         if new is not None and not self.log.db.read_only:
             # The answer does not wait on whether this works: the next one that reads tries again.
             with suppress(*(() if connection is not None else (MemalchemyError,))):
@@ -144,9 +150,17 @@ class Conversation:
         """
         if limit is not None:
             entries = await self.log.tail(self.thread_id, limit, connection=connection)
-            return [Message.of(e.value) for e in entries if after is None or e.position > after]
-        entries = await self.log.range(self.thread_id, after=after, connection=connection)
-        return [Message.of(entry.value) for entry in entries]
+            return [message_of(e.value) for e in entries if after is None or e.position > after]
+        if after is not None:
+            entries = await self.log.range(self.thread_id, after=after, connection=connection)
+            return [message_of(entry.value) for entry in entries]
+        seen, before = (None, []) if connection is not None else self._records.known
+        reading, records = await self.log.scan(self.thread_id, held, seen, connection=connection)
+        if seen is not None and not reading.complete:
+            records = [*before, *records]
+        if connection is None:  # what a transaction sees may be rolled back
+            self._records.hold(reading, records)
+        return messages_of_held(records)
 
     async def text(self, *, connection: HostConnection | None = None) -> str:
         """`messages` as text: ``User: …`` and ``Assistant: …``, an empty line between turns."""
@@ -171,7 +185,7 @@ class Conversation:
             entry = await self._last(Role.ASSISTANT, connection)
             if entry is None:
                 return False
-            message = Message.of(entry.value).model_copy(update={"content": content})
+            message = message_of(entry.value).model_copy(update={"content": content})
             try:
                 return await self.log.edit(
                     self.thread_id,
@@ -208,10 +222,10 @@ class Conversation:
         besides.
         """
         known = await self._beginnings.read(connection)
-        reading = await self.log.read(self.thread_id, connection=connection)
-        good, _ = self._beginnings.still_good(known, reading)
-        found = {"messages": [entry.value for entry in reading.entries]}
-        return found | Beginnings.told(known, good, reading.entries)
+        reading, said = await self.log.scan(self.thread_id, Said, connection=connection)
+        good, _ = self._beginnings.still_good(known, reading, said)
+        found = {"messages": [one.value for one in said]}
+        return found | Beginnings.told(known, good, said)
 
     async def restore(
         self,
@@ -228,14 +242,14 @@ class Conversation:
         given, rest = parts_of(snapshot)
         records = [message.to_record() for message in given]
         for _ in range(TRIES):
-            reading = await self.log.read(self.thread_id, connection=connection)
-            same = _same(reading.entries, records)
-            if same == len(records) == len(reading.entries):
+            reading, said = await self.log.scan(self.thread_id, Said, connection=connection)
+            same = _same(said, records)
+            if same == len(records) == len(said):
                 break
             try:
                 await self.log.replace_suffix(
                     self.thread_id,
-                    reading.entries[same - 1].position if same else 0,
+                    said[same - 1].position if same else 0,
                     records[same:],
                     expected_version=reading.version,
                     connection=connection,
@@ -296,13 +310,15 @@ class ConversationView:
     async def refresh(self, *, connection: HostConnection | None = None) -> list[Message]:
         """Look, and return the messages that are new; all, if ``restarted``. One round trip."""
         of = self._conversation
-        reading = await of.log.read(of.thread_id, self._seen, connection=connection)
-        new = [Message.of(entry.value) for entry in reading.entries]
+        reading, new = await of.log.scan(
+            of.thread_id,
+            lambda _, record, __: message_of(record),
+            self._seen,
+            connection=connection,
+        )
         self._restarted = reading.complete and self._seen is not None
         self._messages = new if reading.complete else [*self._messages, *new]
-        self._seen = LogReading(
-            [], reading.version, reading.epoch, reading.position, reading.complete
-        )
+        self._seen = reading
         return list(new)
 
 
@@ -338,15 +354,15 @@ def parts_of(
     return [Message.of(one) for one in given], rest
 
 
-def _same(entries: Sequence[Entry], records: Sequence[Any]) -> int:
-    """How many entries, from the first on, are these records already; True is not 1."""
-    pairs = zip(entries, records, strict=False)
+def _same(said: Sequence[Said], records: Sequence[Any]) -> int:
+    """How many of *said*, from the first on, are these records already; True is not 1."""
+    pairs = zip(said, records, strict=False)
     differs = (
         at
-        for at, (entry, record) in enumerate(pairs)
-        if entry.value != record or encode_value(entry.value) != encode_value(record)
+        for at, (one, record) in enumerate(pairs)
+        if one.value != record or encode_value(one.value) != encode_value(record)
     )
-    return next(differs, min(len(entries), len(records)))
+    return next(differs, min(len(said), len(records)))
 
 
 def _busy(thread_id: str) -> Conflict:

@@ -11,15 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import PrivateAttr
 
 from memalchemy.codec.values import encode_value
-from memalchemy.contracts import Entry, LogReading, Seconds
+from memalchemy.contracts import LogReading, Seconds
 from memalchemy.database import HostConnection
 from memalchemy.memory.managers import ConversationManager
 from memalchemy.memory.managers.summaries import Summary
+from memalchemy.memory.records import message_of
 from memalchemy.state import Message
 from memalchemy.threads import ThreadLog
 
@@ -29,18 +30,22 @@ SUMMARY = "summary"
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """``until`` is the last position that it stands for, ``messages`` the records in its place."""
+    """``until`` is the last position that it stands for, ``messages`` the records in its place.
+
+    ``mark`` is the checksum that the message at ``until`` was stored with.
+    """
 
     until: int
     messages: list[dict[str, Any]]
     epoch: int
     digest: bytes
+    mark: int
     rest: dict[str, Any] = field(default_factory=dict)
     """What a snapshot said besides, which is kept for the next one."""
 
     def seen(self) -> LogReading:
         """What somebody has read who knows this: all up to it."""
-        return LogReading([], 0, self.epoch, self.until, False)
+        return LogReading([], 0, self.epoch, self.until, False, self.mark)
 
     @property
     def text(self) -> str | None:
@@ -52,6 +57,15 @@ class Beginning:
         """The summary among its messages."""
         found = (Summary.read(message) for message in self.messages)
         return next((one for one in found if one is not None), None)
+
+
+class Said(NamedTuple):
+    """A message of the log, as it is stored."""
+
+    position: int
+    value: Any
+    mark: int
+    """The checksum that it was stored with."""
 
 
 class Placed(Message):
@@ -89,6 +103,7 @@ class Beginnings:
             "messages": new.messages,
             "epoch": new.epoch,
             "digest": new.digest,
+            "mark": new.mark,
             "rest": new.rest,
         }
         await self._log.replace_suffix(self._thread_id, 0, record, connection=connection)
@@ -97,7 +112,7 @@ class Beginnings:
         """Keep nothing of what was said; what a snapshot said besides stays."""
         known = await self.read(None)
         if known is not None and known.rest:
-            await self.write(replace(known, until=-1, messages=[], digest=b""), None)
+            await self.write(replace(known, until=-1, messages=[], digest=b"", mark=0), None)
         elif known is not None:
             await self.clear(None)
 
@@ -111,24 +126,24 @@ class Beginnings:
 
     @staticmethod
     def still_good(
-        known: Beginning | None, reading: LogReading
-    ) -> tuple[Beginning | None, list[Entry]]:
-        """*known*, if it stands for what is there, and the entries beyond it; else all there are.
+        known: Beginning | None, reading: LogReading, said: list[Said]
+    ) -> tuple[Beginning | None, list[Said]]:
+        """*known*, if it stands for what is there, and what was said beyond it; else *said*, all.
 
-        *reading* is what was read by one who has `Beginning.seen` it.
+        *said* is what one reads who has `Beginning.seen` it.
         """
         if known is None or not known.messages:
-            return None, reading.entries
+            return None, said
         if not reading.complete:
-            return known, reading.entries  # nothing was taken back since
-        covered = [entry for entry in reading.entries if entry.position <= known.until]
+            return known, said  # nothing was taken back since
+        covered = [one for one in said if one.position <= known.until]
         if _chained(b"", covered) != known.digest:
-            return None, reading.entries
-        return known, reading.entries[len(covered) :]
+            return None, said
+        return known, said[len(covered) :]
 
     @staticmethod
     def told(
-        known: Beginning | None, good: Beginning | None, whole: Sequence[Entry]
+        known: Beginning | None, good: Beginning | None, whole: Sequence[Said]
     ) -> dict[str, Any]:
         """What a snapshot says besides the messages."""
         covered = 0 if good is None else sum(e.position <= good.until for e in whole)
@@ -150,21 +165,22 @@ class Beginnings:
             return
         if known is not None and (text, more) == (known.text, known.rest):
             return
-        reading = await log.read(self._thread_id, connection=connection)
-        covered = reading.entries[: rest.get("summarized") or 0]
+        reading, said = await log.scan(self._thread_id, Said, connection=connection)
+        covered = said[: rest.get("summarized") or 0]
         messages = []
         if text:
             told = Summary(text, len(covered)).message([Message.system("")])
             messages = [told.to_record()]
         until = covered[-1].position if covered else -1
-        new = Beginning(until, messages, reading.epoch, _chained(b"", covered), more)
+        mark = covered[-1].mark if covered else 0
+        new = Beginning(until, messages, reading.epoch, _chained(b"", covered), mark, more)
         await self.write(new, connection)
 
 
 async def managed(
     manager: ConversationManager,
     known: Beginning | None,
-    entries: Sequence[Entry],
+    entries: Sequence[Said],
     reading: LogReading,
     rest: dict[str, Any],
 ) -> tuple[list[Message], Beginning | None]:
@@ -174,8 +190,8 @@ async def managed(
     manager wrote because its summariser failed is not kept: the next summary shall be made from the
     messages.
     """
-    first = [] if known is None else [Placed.at(0, Message.of(m)) for m in known.messages]
-    said = [Placed.at(entry.position, Message.of(entry.value)) for entry in entries]
+    first = [] if known is None else [Placed.at(0, message_of(m)) for m in known.messages]
+    said = [Placed.at(entry.position, message_of(entry.value)) for entry in entries]
     result = await manager.async_apply([*first, *said])
     plain = [_plain(message) for message in result]
     places = [message._position if isinstance(message, Placed) else None for message in result]
@@ -185,7 +201,8 @@ async def managed(
         digest = _chained(b"" if known is None else known.digest, covered)
         end = next((at for at, p in enumerate(places) if (p or 0) > until), len(places))
         records = [message.to_record() for message in plain[:end]]
-        return plain, Beginning(until, records, reading.epoch, digest, rest)
+        mark = covered[-1].mark
+        return plain, Beginning(until, records, reading.epoch, digest, mark, rest)
     if known is not None and known.epoch != reading.epoch:
         # It was held against the messages, and is still good.
         return plain, replace(known, epoch=reading.epoch)
@@ -193,7 +210,7 @@ async def managed(
 
 
 def _summarised(
-    result: Sequence[Message], places: Sequence[int | None], entries: Sequence[Entry]
+    result: Sequence[Message], places: Sequence[int | None], entries: Sequence[Said]
 ) -> int | None:
     """The last position that a new summary in *result* stands for; ``None`` without one."""
     new = None
@@ -222,7 +239,7 @@ def _plain(message: Any) -> Message:
     return Message.model_construct(**message.__dict__, **(message.model_extra or {}))
 
 
-def _chained(digest: bytes, entries: Sequence[Entry]) -> bytes:
+def _chained(digest: bytes, entries: Sequence[Said]) -> bytes:
     """The digest of what was before and of *entries*: the same in whatever parts it is made."""
     for entry in entries:
         told = entry.position.to_bytes(8, "big") + encode_value(entry.value)

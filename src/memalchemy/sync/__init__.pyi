@@ -42,6 +42,7 @@ from memalchemy.sync.face import LazyIterator as LazyIterator
 from memalchemy.sync.host import HostConnection as HostConnection
 from memalchemy.sync.host import Savepoint as Savepoint
 from memalchemy.sync.host import Transaction as Transaction
+from memalchemy.threads.reading import T
 
 __all__ = [
     "Checkpointer",
@@ -620,8 +621,9 @@ class Checkpointer:
 class Conversation:
     """The messages of a thread, in the order in which they were said, and a policy over them.
 
-    Nothing is held here: every object on the same thread, in whatever process, sees the same
-    messages, and two that add at once lose none. Adding stores what is new and reads nothing.
+    Every object on the same thread, in whatever process, sees the same messages, and two that add
+    at once lose none. Adding stores what is new and reads nothing; reading all again asks the
+    database for what is new, and whether the rest is as it was.
 
     Args:
         db: where to keep it.
@@ -1548,6 +1550,20 @@ class ThreadLog:
         """Put entries in place of all beyond position *after* (0: of all), in one transaction.
 
         Their positions are new ones. Otherwise as `append`; without entries it cuts off the end.
+        """
+
+    def scan(
+        self,
+        thread_id: str,
+        make: Callable[[int, Any, int], T],
+        seen: LogReading | None = None,
+        *,
+        connection: HostConnection | None = None,
+    ) -> tuple[LogReading, list[T]]:
+        """`read`, for those who need neither keys nor times: some times as fast.
+
+        *make* is called with each position, value and checksum, maybe in another thread; what it
+        returned is given beside the reading, which has no entries.
         """
 
     def search(

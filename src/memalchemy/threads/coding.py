@@ -57,7 +57,7 @@ def entry(thread_id: str, row: Any) -> Entry:
     Raises:
         Corrupt: the payload is not what was stored; the message names thread and position.
     """
-    return Entry(row.seq, _value(thread_id, row), row.entry_key, row.occurred_at, row.stored_at)
+    return Entry(row.seq, value(thread_id, row), row.entry_key, row.occurred_at, row.stored_at)
 
 
 def entries(thread_id: str, rows: Iterable[Any]) -> list[Entry]:
@@ -69,7 +69,7 @@ def hit(row: Any, terms: list[list[str]]) -> EntryHit:
     """A row that a search found."""
     return EntryHit(
         row.seq,
-        _value(row.thread_id, row),
+        value(row.thread_id, row),
         row.entry_key,
         row.occurred_at,
         row.stored_at,
@@ -79,7 +79,12 @@ def hit(row: Any, terms: list[list[str]]) -> EntryHit:
     )
 
 
-def _value(thread_id: str, row: Any) -> Any:
+def value(thread_id: str, row: Any) -> Any:
+    """The value of a row.
+
+    Raises:
+        Corrupt: the payload is not what was stored; the message names thread and position.
+    """
     try:
         return codec.decode_item(bytes(row.payload), row.checksum, row.codec)
     except Corrupt as error:

@@ -26,6 +26,7 @@ GROUPS = (
     "footprint",
     "flatness",
     "store",
+    "conversations",
     "vectors",
     "words",
 )

@@ -13,6 +13,9 @@ from memalchemy.contracts import (
     UNSET,
     CheckpointInfo,
     Diff,
+    Entry,
+    EntryHit,
+    LogReading,
     Retention,
     SearchHit,
     SearchHits,
@@ -43,6 +46,8 @@ from memalchemy.errors import (
 if TYPE_CHECKING:
     from memalchemy.checkpoints import Checkpointer
     from memalchemy.database import Database
+    from memalchemy.memory.conversation import Conversation, ConversationView
+    from memalchemy.memory.conversation_store import ConversationStore
     from memalchemy.memory.episodes import Episode, EpisodeStore, EpisodicMemory, RecallMode
     from memalchemy.memory.facts import MemoryFact
     from memalchemy.memory.key_value import KeyValue
@@ -54,6 +59,7 @@ if TYPE_CHECKING:
     from memalchemy.memory.vector_store import MemoryResult, VectorStore
     from memalchemy.store import Store
     from memalchemy.store.context import NamespacedStore, StoreContext
+    from memalchemy.threads import ThreadLog
 
 __all__ = [
     "UNSET",
@@ -63,17 +69,23 @@ __all__ = [
     "CheckpointInfo",
     "Checkpointer",
     "Conflict",
+    "Conversation",
+    "ConversationStore",
+    "ConversationView",
     "Corrupt",
     "Database",
     "DatabaseUnreachable",
     "Diff",
     "DriverMissing",
+    "Entry",
+    "EntryHit",
     "Episode",
     "EpisodeNotFoundError",
     "EpisodeStore",
     "EpisodicMemory",
     "KeyValue",
     "LLMMemoryManager",
+    "LogReading",
     "MemalchemyError",
     "Memory",
     "MemoryFact",
@@ -98,6 +110,7 @@ __all__ = [
     "StoreContext",
     "StoreItem",
     "ThreadDeleted",
+    "ThreadLog",
     "TooLarge",
     "UnknownURL",
     "UserMemoryStore",
@@ -111,6 +124,9 @@ __all__ = [
 _LATER = {
     "BaseMemoryManager": "memalchemy.memory.sessions",
     "Checkpointer": "memalchemy.checkpoints",
+    "Conversation": "memalchemy.memory.conversation",
+    "ConversationStore": "memalchemy.memory.conversation_store",
+    "ConversationView": "memalchemy.memory.conversation",
     "Database": "memalchemy.database",
     "Episode": "memalchemy.memory.episodes",
     "EpisodeStore": "memalchemy.memory.episodes",
@@ -127,6 +143,7 @@ _LATER = {
     "RecallMode": "memalchemy.memory.episodes",
     "Store": "memalchemy.store",
     "StoreContext": "memalchemy.store.context",
+    "ThreadLog": "memalchemy.threads",
     "UserMemoryStore": "memalchemy.memory.user_memory",
     "VectorStore": "memalchemy.memory.vector_store",
     "remember": "memalchemy.memory.remembering",

@@ -98,8 +98,8 @@ class Progress:
     """How far a long operation is: ``done`` of about ``total``.
 
     Of prune and vacuum these are logs (a log is a thread in one namespace); ``removed`` checkpoints
-    went, and ``busy`` logs were passed over because somebody was writing to them. Of reclaim they
-    are pages of a file, or tables.
+    (of vacuum, entries too) went, and ``busy`` logs were passed over because somebody was writing
+    to them. Of reclaim they are pages of a file, or tables.
     """
 
     done: int
@@ -144,6 +144,51 @@ class CheckpointerProtocol(Protocol):
     def history(
         self, thread_id: str, *, limit: int | None = None, before: str | None = None
     ) -> AsyncIterator[CheckpointInfo]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of a thread's log.
+
+    ``position`` is its place, from 1: order comes from it, never from a clock; a position that was
+    taken away is not given out again. ``key`` is what it was appended with, if anything. Both
+    clocks are kept, aware UTC: when it occurred, and when it was stored.
+    """
+
+    position: int
+    value: Any
+    key: str | None
+    occurred_at: datetime
+    stored_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class EntryHit(Entry):
+    """An entry that a search found. ``score`` is 0 to 1, higher is better: the share of the query
+    found, rare words counting more. ``snippet`` is some of its words round the first that was.
+    """
+
+    thread_id: str
+    score: float
+    snippet: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogReading:
+    """What one look at a thread's log saw, all of one moment.
+
+    ``entries``, oldest first, are those that are new to a reader, or all there are: ``complete``
+    says that what it held is not to be relied on any more. ``version`` is that of the log, 0 if it
+    is not there; ``epoch`` moves when an entry is removed or edited. ``position`` is that of the
+    newest entry that the reader knows now, ``mark`` the checksum it was stored with.
+    """
+
+    entries: list[Entry]
+    version: int
+    epoch: int
+    position: int
+    complete: bool
+    mark: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +308,14 @@ def to_timedelta(duration: Seconds) -> timedelta:
         return timedelta(seconds=duration)
     except (OverflowError, ValueError) as error:
         raise ValueError(f"{duration!r} seconds is not a duration") from error
+
+
+def to_lifetime(ttl: Seconds) -> timedelta:
+    """Read how long something lives: longer than zero, shorter than a thousand years."""
+    life = to_timedelta(ttl)
+    if not timedelta(0) < life < timedelta(days=365_000):
+        raise ValueError("ttl must be longer than zero and shorter than a thousand years")
+    return life
 
 
 def check_limit(limit: int) -> int:

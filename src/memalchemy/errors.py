@@ -46,7 +46,7 @@ class EpisodeNotFoundError(NotFound):
 class ThreadDeleted(MemalchemyError):
     """The thread was deleted after the state that this write builds on; nothing was written.
 
-    Save without a parent to start the thread anew.
+    Save without a parent, or append without an expected version, to start the thread anew.
     """
 
     code = "MA-THREAD-DELETED"
@@ -54,7 +54,8 @@ class ThreadDeleted(MemalchemyError):
     def __init__(self, thread_id: str) -> None:
         super().__init__(
             f"thread {thread_id!r} was deleted after the state this write builds on; nothing was "
-            "written. Save without parent_id and expected_parent to start the thread anew."
+            "written. Save without parent_id and expected_parent, or append without "
+            "expected_version, to start the thread anew."
         )
         self.thread_id = thread_id
 

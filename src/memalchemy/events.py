@@ -22,10 +22,12 @@ class Event:
 
     ``name`` is ``checkpoint.`` and ``save``, ``load``, ``delete``, ``search``, ``fork``, ``copy``,
     ``prune``, ``vacuum``, ``sweep``, ``rewrite``, ``forget`` or ``export``; ``store.`` and ``put``,
-    ``get``, ``refresh``, ``delete``, ``list``, ``search``, ``clear`` or ``sweep``;
-    ``memory.conversation.pruned``, ``memory.compactor.triggered`` and ``.completed``;
-    ``memory.manager.`` and ``memory.facts.``, each with ``injected``, ``extracted`` or
-    ``extract_failed``; or ``database.retry``, ``database.reclaim``, ``transfer.copy``, ``verify``.
+    ``get``, ``refresh``, ``delete``, ``list``, ``search``, ``clear`` or ``sweep``; ``thread.`` and
+    ``append``, ``read``, ``pop``, ``replace``, ``remove``, ``edit``, ``clear``, ``delete``,
+    ``fork`` or ``search``; ``memory.conversation.added``, ``.pruned`` and ``.purged``;
+    ``memory.compactor.triggered`` and ``.completed``; ``memory.manager.`` and ``memory.facts.``,
+    each with ``injected``, ``extracted`` or ``extract_failed``; or ``database.retry``,
+    ``database.reclaim``, ``transfer.copy``, ``verify``.
     ``payload_bytes`` is what was stored or read, ``state_bytes`` the size of the decoded state,
     ``round_trips`` the times the database was asked, ``seconds`` wall time. ``error`` is the class
     name of the exception that ended the operation, if one did; ``details`` has counts, such as how

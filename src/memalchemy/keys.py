@@ -20,6 +20,7 @@ MAX_ID_BYTES = 1020  # 255 characters of four bytes: fits every index of the sch
 MAX_STORED_CHARACTERS = 510  # the column; only escaped characters take more than one
 MAX_TENANT_BYTES = 64
 MAX_NAMESPACE_BYTES = 512
+MAX_ENTRY_KEY_CHARACTERS = 128
 
 _AWKWARD = re.compile("[\x00\x1a\ud800-\udfff]")
 _ESCAPED = re.compile("\x1a(e|0|1|u[0-9a-f]{4})")
@@ -87,6 +88,14 @@ def check_name(text: object, what: str) -> str:
     if (size := len(encode_id(str(text)))) > MAX_ID_CHARACTERS:
         raise TooLarge(f"{what} as stored", size, MAX_ID_CHARACTERS, "characters")
     return str(text)
+
+
+def check_entry_key(text: object) -> str:
+    """Return *text* if it can be the key of an entry: up to 128 characters as stored."""
+    checked = _check(text, "key", MAX_ID_BYTES)
+    if (size := len(encode_id(checked))) > MAX_ENTRY_KEY_CHARACTERS:
+        raise TooLarge("key as stored", size, MAX_ENTRY_KEY_CHARACTERS, "characters")
+    return checked
 
 
 def _check(text: object, what: str, most: int) -> str:

@@ -226,7 +226,7 @@ def test_export_to_a_file_answers_with_a_count(filled: str, call: Call, tmp_path
 
     answer = call("export", "--all", "-o", str(target), "--json", "--db", filled)
 
-    assert answer.json == {"checkpoints": 12, "file": str(target)}
+    assert answer.json == {"records": 12, "file": str(target)}
     assert len(target.read_text().splitlines()) == 12
 
 

@@ -20,6 +20,7 @@ from memalchemy.checkpoints import queries
 from memalchemy.codec import text
 from memalchemy.keys import encode_id
 from memalchemy.log import Log
+from memalchemy.log.listing import list_heads
 from memalchemy.search.checkpoints import search_checkpoints
 from servers import Postgres
 
@@ -126,7 +127,7 @@ def test_a_word_is_found_through_the_text_index(planner: Planner, mode: str) -> 
 def test_listing_threads_touches_neither_checkpoints_nor_deltas(
     planner: Planner, after: bool, prefix: bool, mode: str
 ) -> None:
-    statement = queries.list_heads(planner.memalchemy, after=after, prefix=prefix)
+    statement = list_heads(planner.memalchemy, of="checkpoints", after=after, prefix=prefix)
 
     plan = planner.plan(statement, mode)
 

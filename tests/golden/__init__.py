@@ -21,6 +21,7 @@ import memalchemy.search.indexes
 import memalchemy.search.vectors
 import memalchemy.space
 import memalchemy.store
+import memalchemy.threads
 import memalchemy.transfer
 import memalchemy.verify  # noqa: F401 (the statements register when imported)
 from memalchemy.dialects import DIALECTS

@@ -128,64 +128,6 @@ AND (EXISTS (
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.queries.list_heads(after=True, prefix=True)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND threads.head_id IS NOT NULL
-AND threads.thread_id >= :p_low
-AND threads.thread_id < :p_high
-AND (threads.updated_at < :p_updated_at
-  OR threads.updated_at = :p_updated_at
-  AND threads.thread_id > :p_thread_id)
-ORDER BY threads.updated_at DESC, threads.thread_id
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.queries.list_heads(after=True, prefix=False)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND threads.head_id IS NOT NULL
-AND (threads.updated_at < :p_updated_at
-  OR threads.updated_at = :p_updated_at
-  AND threads.thread_id > :p_thread_id)
-ORDER BY threads.updated_at DESC, threads.thread_id
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.queries.list_heads(after=False, prefix=True)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND threads.head_id IS NOT NULL
-AND threads.thread_id >= :p_low
-AND threads.thread_id < :p_high
-ORDER BY threads.updated_at DESC, threads.thread_id
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.queries.list_heads(after=False, prefix=False)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND threads.head_id IS NOT NULL
-ORDER BY threads.updated_at DESC, threads.thread_id
-FETCH FIRST :p_limit ROWS ONLY
-
 -- checkpoints.queries.list_names(before=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
@@ -431,6 +373,11 @@ WHERE embeddings.tenant = :k_tenant
 -- checkpoints.upkeep.erase_tenant(table=store_items)
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
+
+-- checkpoints.upkeep.erase_tenant(table=entries)
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.kind IN ('entry')
 
 -- checkpoints.upkeep.erase_tenant(table=deltas)
 DELETE FROM deltas
@@ -895,6 +842,15 @@ AND deltas.thread_id = :k_thread_id
 AND deltas.namespace = :k_namespace
 AND deltas.seq <= :p_until
 
+-- log.copying.has_entry()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.seq = :p_seq
+AND deltas.kind IN ('entry')
+
 -- log.copying.holds_anything()
 SELECT deltas.seq
 FROM deltas
@@ -911,6 +867,16 @@ AND ((deltas.kind NOT IN ('snapshot', 'delta'))
       AND checkpoints.seq = deltas.seq)))
 FETCH FIRST 1 ROWS ONLY
 
+-- log.copying.newest_until()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.seq <= :p_until
+ORDER BY checkpoints.seq DESC
+FETCH FIRST 1 ROWS ONLY
+
 -- log.copying.read_position()
 SELECT checkpoints.seq
 FROM checkpoints
@@ -918,6 +884,491 @@ WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.thread_id = :k_thread_id
 AND checkpoints.namespace = :k_namespace
 AND checkpoints.checkpoint_id = :p_checkpoint_id
+
+-- log.entering.allot()
+UPDATE threads
+SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :version_1),
+  epoch=(threads.epoch + :p_moved), updated_at=:p_updated_at, expires_at=:p_expires_at
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+RETURNING threads.next_seq, threads.version, threads.epoch
+INTO :ret_0, :ret_1, :ret_2
+
+-- log.entering.begin_log_again(expected=any)
+UPDATE threads
+SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :version_1), epoch=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
+ELSE threads.epoch END, created_at=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN :p_updated_at
+ELSE threads.created_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, deleted_at=NULL
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+RETURNING threads.next_seq, threads.version, threads.epoch
+INTO :ret_0, :ret_1, :ret_2
+
+-- log.entering.begin_log_again(expected=none)
+UPDATE threads
+SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :version_1), epoch=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
+ELSE threads.epoch END, created_at=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN :p_updated_at
+ELSE threads.created_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, deleted_at=NULL
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.deleted_at IS NOT NULL
+RETURNING threads.next_seq, threads.version, threads.epoch
+INTO :ret_0, :ret_1, :ret_2
+
+-- log.entering.begin_log_new()
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta, created_at,
+    updated_at, expires_at)
+VALUES (:k_tenant, :k_thread_id, :k_namespace, :p_next_seq, :version, :p_epoch, :p_meta,
+    :p_updated_at, :p_updated_at, :p_expires_at)
+RETURNING threads.next_seq, threads.version, threads.epoch
+INTO :ret_0, :ret_1, :ret_2
+
+-- log.entering.find_keys()
+SELECT deltas.entry_key, deltas.seq
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.entry_key IN (
+  SELECT listed.entry_key
+  FROM (
+    SELECT each_.entry_key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (entry_key VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- log.entries.count_entries()
+SELECT count(*) AS count_1
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+
+-- log.entries.edit_entry()
+UPDATE deltas
+SET raw_size=:p_raw_size, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
+  payload=:p_payload
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq = :p_seq
+
+-- log.entries.entries_changed()
+UPDATE threads
+SET version=(threads.version + :version_1), epoch=(threads.epoch + :epoch_1),
+  updated_at=:p_updated_at
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+
+-- log.entries.read_entries(end=first, timed=True)
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq > :p_after
+AND deltas.seq < :p_before
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+AND deltas.occurred_at >= :p_since
+AND deltas.occurred_at < :p_until
+ORDER BY deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.entries.read_entries(end=first, timed=False)
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq > :p_after
+AND deltas.seq < :p_before
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.entries.read_entries(end=last, timed=True)
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq > :p_after
+AND deltas.seq < :p_before
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+AND deltas.occurred_at >= :p_since
+AND deltas.occurred_at < :p_until
+ORDER BY deltas.seq DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.entries.read_entries(end=last, timed=False)
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq > :p_after
+AND deltas.seq < :p_before
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY deltas.seq DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.entries.read_news(whole=True)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.tenant = threads.tenant
+AND deltas.thread_id = threads.thread_id
+AND deltas.namespace = threads.namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = :p_epoch) THEN :p_after
+ELSE -1 END
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+ORDER BY deltas.seq
+
+-- log.entries.read_news(whole=False)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.tenant = threads.tenant
+AND deltas.thread_id = threads.thread_id
+AND deltas.namespace = threads.namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = :p_epoch) THEN :p_after
+ELSE -1 END
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+ORDER BY deltas.seq
+
+-- log.entries.read_version()
+SELECT threads.version
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+
+-- log.entries.remove_entries(which=all)
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+
+-- log.entries.remove_entries(which=beyond)
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq > :p_after
+
+-- log.entries.remove_entries(which=between)
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq >= :p_low
+AND deltas.seq <= :p_high
+
+-- log.listing.list_entry_logs(scope=tenant)
+SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+  SELECT count(*) AS count_1
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS entries
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_entry_logs(scope=thread)
+SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+  SELECT count(*) AS count_1
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS entries
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id = :k_thread_id
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id > :p_thread_id)
+ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads(of=checkpoints, after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NOT NULL
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id > :p_thread_id)
+ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads(of=checkpoints, after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads(of=checkpoints, after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads(of=entries, after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id > :p_thread_id)
+ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads(of=entries, after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id > :p_thread_id)
+ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads(of=entries, after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_heads(of=entries, after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_old(after=True)
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')
+    AND deltas.occurred_at < :p_cutoff))
+AND threads.thread_id > :p_thread_id
+ORDER BY threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_old(after=False)
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')
+    AND deltas.occurred_at < :p_cutoff))
+ORDER BY threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
 
 -- log.many.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1
@@ -1003,6 +1454,16 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace) IN (
     SELECT each_.tenant, each_.thread_id, each_.namespace
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
           thread_id VARCHAR2(4000) PATH '$[1]', namespace VARCHAR2(4000) PATH '$[2]')) each_) listed)
+
+-- log.many.empty_listed(table=entries)
+DELETE FROM deltas
+WHERE (deltas.tenant, deltas.thread_id, deltas.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT each_.tenant, each_.thread_id, each_.namespace
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+          thread_id VARCHAR2(4000) PATH '$[1]', namespace VARCHAR2(4000) PATH '$[2]')) each_) listed)
+AND deltas.kind IN ('entry')
 
 -- log.many.empty_listed(table=deltas)
 DELETE FROM deltas
@@ -1558,7 +2019,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
@@ -1578,7 +2045,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
@@ -1595,7 +2068,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id >= :p_thread_id
@@ -1614,7 +2093,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND (threads.deleted_at IS NULL
@@ -1630,7 +2115,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
@@ -1651,7 +2142,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
@@ -1669,7 +2166,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
@@ -1689,7 +2192,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
@@ -1790,7 +2299,17 @@ WHERE (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) IN (
   SELECT found.tenant, found.thread_id, found.namespace, found.seq
   FROM found)
 
--- log.removing.bury()
+-- log.removing.bury(scope=log)
+UPDATE threads
+SET version=(threads.version + :version_1), epoch=(threads.epoch + :epoch_1), head_id=NULL,
+  previous_id=NULL, meta=:p_meta, forked_thread=NULL, forked_seq=NULL, expires_at=NULL,
+  deleted_at=:p_now
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+
+-- log.removing.bury(scope=thread)
 UPDATE threads
 SET version=(threads.version + :version_1), epoch=(threads.epoch + :epoch_1), head_id=NULL,
   previous_id=NULL, meta=:p_meta, forked_thread=NULL, forked_seq=NULL, expires_at=NULL,
@@ -1821,9 +2340,22 @@ DELETE FROM deltas
 WHERE deltas.tenant = :k_tenant
 AND deltas.thread_id = :k_thread_id
 
+-- log.removing.empty(table=entries, scope=log)
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('entry')
+
+-- log.removing.empty(table=entries, scope=thread)
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.kind IN ('entry')
+
 -- log.removing.lock_log()
 SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
-  threads.deleted_at
+  threads.deleted_at, threads.version
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
@@ -1832,7 +2364,7 @@ FOR UPDATE
 
 -- log.removing.lock_thread()
 SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
-  threads.deleted_at
+  threads.deleted_at, threads.version
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
@@ -1854,7 +2386,7 @@ AND threads.namespace = :k_namespace
 
 -- log.removing.read_head()
 SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
-  threads.deleted_at
+  threads.deleted_at, threads.version
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
@@ -2177,6 +2709,151 @@ JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
+-- search.entries.search_entries(scope=namespace)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  WHERE deltas.tenant = :k_tenant
+  AND deltas.namespace = :k_namespace),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
+SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
+  CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, row.codec, row.checksum, row.search_text, row.payload
+FROM (
+  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+    deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
+    deltas.stored_at AS stored_at, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.tenant = ranked.tenant
+  AND deltas.thread_id = ranked.thread_id
+  AND deltas.namespace = ranked.namespace
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
+  FETCH FIRST :p_limit ROWS ONLY) best
+JOIN deltas row ON row.tenant = best.tenant
+AND row.thread_id = best.thread_id
+AND row.namespace = best.namespace
+AND row.seq = best.seq
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
+
+-- search.entries.search_entries(scope=log)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  WHERE deltas.tenant = :k_tenant
+  AND deltas.namespace = :k_namespace),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
+SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
+  CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, row.codec, row.checksum, row.search_text, row.payload
+FROM (
+  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+    deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
+    deltas.stored_at AS stored_at, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.tenant = ranked.tenant
+  AND deltas.thread_id = ranked.thread_id
+  AND deltas.namespace = ranked.namespace
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = :k_thread_id
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
+  FETCH FIRST :p_limit ROWS ONLY) best
+JOIN deltas row ON row.tenant = best.tenant
+AND row.thread_id = best.thread_id
+AND row.namespace = best.namespace
+AND row.seq = best.seq
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
+
 -- search.items.narrowed_items(below=False)
 WITH within AS (
   SELECT store_items.namespace AS namespace, store_items.key AS key
@@ -2457,7 +3134,14 @@ WHERE threads.tenant = :k_tenant
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
-AND threads.head_id IS NOT NULL
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
 
 -- space.measuring.measure_items()
 SELECT count(*) AS entries, coalesce(sum(CASE

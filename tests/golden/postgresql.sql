@@ -130,64 +130,6 @@ AND (EXISTS (
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT $6
 
--- checkpoints.queries.list_heads(after=True, prefix=True)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id IS NOT NULL
-AND threads.thread_id >= $4::VARCHAR
-AND threads.thread_id < $5::VARCHAR
-AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
-  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
-  AND threads.thread_id > $7::VARCHAR)
-ORDER BY threads.updated_at DESC, threads.thread_id
-LIMIT $8
-
--- checkpoints.queries.list_heads(after=True, prefix=False)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id IS NOT NULL
-AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
-  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
-  AND threads.thread_id > $5::VARCHAR)
-ORDER BY threads.updated_at DESC, threads.thread_id
-LIMIT $6
-
--- checkpoints.queries.list_heads(after=False, prefix=True)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id IS NOT NULL
-AND threads.thread_id >= $4::VARCHAR
-AND threads.thread_id < $5::VARCHAR
-ORDER BY threads.updated_at DESC, threads.thread_id
-LIMIT $6
-
--- checkpoints.queries.list_heads(after=False, prefix=False)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id IS NOT NULL
-ORDER BY threads.updated_at DESC, threads.thread_id
-LIMIT $4
-
 -- checkpoints.queries.list_names(before=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
@@ -435,6 +377,11 @@ WHERE embeddings.tenant = $1::VARCHAR
 -- checkpoints.upkeep.erase_tenant(table=store_items)
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
+
+-- checkpoints.upkeep.erase_tenant(table=entries)
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.kind IN ('entry')
 
 -- checkpoints.upkeep.erase_tenant(table=deltas)
 DELETE FROM deltas
@@ -2508,6 +2455,15 @@ AND deltas.thread_id = $3::VARCHAR
 AND deltas.namespace = $4::VARCHAR
 AND deltas.seq <= $5::BIGINT
 
+-- log.copying.has_entry()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.seq = $4::BIGINT
+AND deltas.kind IN ('entry')
+
 -- log.copying.holds_anything()
 SELECT deltas.seq
 FROM deltas
@@ -2524,6 +2480,16 @@ AND ((deltas.kind NOT IN ('snapshot', 'delta'))
       AND checkpoints.seq = deltas.seq)))
 LIMIT $4::INTEGER
 
+-- log.copying.newest_until()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND checkpoints.seq <= $4::BIGINT
+ORDER BY checkpoints.seq DESC
+LIMIT $5::INTEGER
+
 -- log.copying.read_position()
 SELECT checkpoints.seq
 FROM checkpoints
@@ -2531,6 +2497,380 @@ WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.thread_id = $2::VARCHAR
 AND checkpoints.namespace = $3::VARCHAR
 AND checkpoints.checkpoint_id = $4::VARCHAR
+
+-- log.entering.allot()
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
+  epoch=(threads.epoch + $3::BIGINT), updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  expires_at=$5::TIMESTAMP WITH TIME ZONE
+WHERE threads.tenant = $6::VARCHAR
+AND threads.thread_id = $7::VARCHAR
+AND threads.namespace = $8::VARCHAR
+RETURNING threads.next_seq, threads.version, threads.epoch
+
+-- log.entering.append_entries(expected=any)
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.raw_size AS raw_size,
+    e_given.codec AS codec, e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload
+  FROM unnest($5::BIGINT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[], $9::BIGINT[], $10::TEXT[],
+      $11::TIMESTAMP WITH TIME ZONE[], $12::BYTEA[]) AS e_given(back, entry_key, raw_size, codec,
+      checksum, search_text, occurred_at, payload)),
+head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta,
+      created_at, updated_at, expires_at)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $13::BIGINT, $14::BIGINT, $15::BIGINT, $16::JSONB,
+      $17::TIMESTAMP WITH TIME ZONE, $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (tenant, thread_id, namespace)
+  DO UPDATE SET next_seq = (threads.next_seq + $19::BIGINT),
+    version = (threads.version + $20::BIGINT), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $21::BIGINT
+  ELSE threads.epoch END, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
+    expires_at = $18::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
+  WHERE threads.expires_at IS NULL
+  OR threads.expires_at > $22::TIMESTAMP WITH TIME ZONE
+  RETURNING threads.next_seq, threads.version, threads.epoch),
+put AS (INSERT INTO deltas (tenant, thread_id, namespace, depth, since_bytes, status, kind,
+      stored_at, entry_key, raw_size, codec, checksum, search_text, occurred_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace, 0 AS depth,
+    0 AS since_bytes, 0 AS status, 'entry' AS kind, $4::TIMESTAMP WITH TIME ZONE AS stored_at,
+    e_rows.entry_key AS entry_key, e_rows.raw_size AS raw_size, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch
+FROM head
+
+-- log.entering.append_entries(expected=none)
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.raw_size AS raw_size,
+    e_given.codec AS codec, e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload
+  FROM unnest($5::BIGINT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[], $9::BIGINT[], $10::TEXT[],
+      $11::TIMESTAMP WITH TIME ZONE[], $12::BYTEA[]) AS e_given(back, entry_key, raw_size, codec,
+      checksum, search_text, occurred_at, payload)),
+head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta,
+      created_at, updated_at, expires_at)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $13::BIGINT, $14::BIGINT, $15::BIGINT, $16::JSONB,
+      $17::TIMESTAMP WITH TIME ZONE, $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (tenant, thread_id, namespace)
+  DO UPDATE SET next_seq = (threads.next_seq + $19::BIGINT),
+    version = (threads.version + $20::BIGINT), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $21::BIGINT
+  ELSE threads.epoch END, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
+    expires_at = $18::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $22::TIMESTAMP WITH TIME ZONE)
+  AND threads.deleted_at IS NOT NULL
+  RETURNING threads.next_seq, threads.version, threads.epoch),
+put AS (INSERT INTO deltas (tenant, thread_id, namespace, depth, since_bytes, status, kind,
+      stored_at, entry_key, raw_size, codec, checksum, search_text, occurred_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace, 0 AS depth,
+    0 AS since_bytes, 0 AS status, 'entry' AS kind, $4::TIMESTAMP WITH TIME ZONE AS stored_at,
+    e_rows.entry_key AS entry_key, e_rows.raw_size AS raw_size, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch
+FROM head
+
+-- log.entering.append_entries(expected=version)
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.raw_size AS raw_size,
+    e_given.codec AS codec, e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload
+  FROM unnest($5::BIGINT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[], $9::BIGINT[], $10::TEXT[],
+      $11::TIMESTAMP WITH TIME ZONE[], $12::BYTEA[]) AS e_given(back, entry_key, raw_size, codec,
+      checksum, search_text, occurred_at, payload)),
+head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $13::BIGINT), version=(threads.version + $14::BIGINT),
+    updated_at=$15::TIMESTAMP WITH TIME ZONE, expires_at=$16::TIMESTAMP WITH TIME ZONE
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
+  AND threads.version = $18::BIGINT
+  RETURNING threads.next_seq, threads.version, threads.epoch),
+put AS (INSERT INTO deltas (tenant, thread_id, namespace, depth, since_bytes, status, kind,
+      stored_at, entry_key, raw_size, codec, checksum, search_text, occurred_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace, 0 AS depth,
+    0 AS since_bytes, 0 AS status, 'entry' AS kind, $4::TIMESTAMP WITH TIME ZONE AS stored_at,
+    e_rows.entry_key AS entry_key, e_rows.raw_size AS raw_size, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch
+FROM head
+
+-- log.entering.begin_log(expected=any)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta, created_at,
+    updated_at, expires_at)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, $6::BIGINT, $7::JSONB,
+    $8::TIMESTAMP WITH TIME ZONE, $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (tenant, thread_id, namespace)
+DO UPDATE SET next_seq = (threads.next_seq + $10::BIGINT),
+  version = (threads.version + $11::BIGINT), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $12::BIGINT
+ELSE threads.epoch END, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN $8::TIMESTAMP WITH TIME ZONE
+ELSE threads.created_at END, updated_at = $8::TIMESTAMP WITH TIME ZONE,
+  expires_at = $9::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
+WHERE threads.expires_at IS NULL
+OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE
+RETURNING threads.next_seq, threads.version, threads.epoch
+
+-- log.entering.begin_log(expected=none)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta, created_at,
+    updated_at, expires_at)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, $6::BIGINT, $7::JSONB,
+    $8::TIMESTAMP WITH TIME ZONE, $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (tenant, thread_id, namespace)
+DO UPDATE SET next_seq = (threads.next_seq + $10::BIGINT),
+  version = (threads.version + $11::BIGINT), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $12::BIGINT
+ELSE threads.epoch END, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN $8::TIMESTAMP WITH TIME ZONE
+ELSE threads.created_at END, updated_at = $8::TIMESTAMP WITH TIME ZONE,
+  expires_at = $9::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+AND threads.deleted_at IS NOT NULL
+RETURNING threads.next_seq, threads.version, threads.epoch
+
+-- log.entering.find_keys()
+SELECT deltas.entry_key, deltas.seq
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.entry_key IN (
+  SELECT listed.entry_key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS entry_key
+    FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.entering.put_entries()
+WITH e_rows AS (
+  SELECT e_given.entry_key AS entry_key, e_given.raw_size AS raw_size, e_given.codec AS codec,
+    e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload, e_given.seq AS seq
+  FROM unnest($5::TEXT[], $6::BIGINT[], $7::TEXT[], $8::BIGINT[], $9::TEXT[],
+      $10::TIMESTAMP WITH TIME ZONE[], $11::BYTEA[], $12::BIGINT[]) AS e_given(entry_key, raw_size,
+      codec, checksum, search_text, occurred_at, payload, seq))
+INSERT INTO deltas (tenant, thread_id, namespace, depth, since_bytes, status, kind, stored_at,
+    entry_key, raw_size, codec, checksum, search_text, occurred_at, payload, seq)
+SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace, 0 AS depth,
+  0 AS since_bytes, 0 AS status, 'entry' AS kind, $4::TIMESTAMP WITH TIME ZONE AS stored_at,
+  e_rows.entry_key AS entry_key, e_rows.raw_size AS raw_size, e_rows.codec AS codec,
+  e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+  e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, e_rows.seq AS seq
+FROM e_rows
+
+-- log.entries.count_entries()
+SELECT count(*) AS count_1
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('entry')
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
+
+-- log.entries.edit_entry()
+UPDATE deltas
+SET raw_size=$1::BIGINT, codec=$2::VARCHAR, checksum=$3::BIGINT, search_text=$4::VARCHAR,
+  payload=$5::BYTEA
+WHERE deltas.tenant = $6::VARCHAR
+AND deltas.thread_id = $7::VARCHAR
+AND deltas.namespace = $8::VARCHAR
+AND deltas.kind IN ('entry')
+AND deltas.seq = $9::BIGINT
+
+-- log.entries.entries_changed()
+UPDATE threads
+SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT),
+  updated_at=$3::TIMESTAMP WITH TIME ZONE
+WHERE threads.tenant = $4::VARCHAR
+AND threads.thread_id = $5::VARCHAR
+AND threads.namespace = $6::VARCHAR
+
+-- log.entries.read_entries(end=first, timed=True)
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('entry')
+AND deltas.seq > $4::BIGINT
+AND deltas.seq < $5::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)))
+AND deltas.occurred_at >= $7::TIMESTAMP WITH TIME ZONE
+AND deltas.occurred_at < $8::TIMESTAMP WITH TIME ZONE
+ORDER BY deltas.seq
+LIMIT $9
+
+-- log.entries.read_entries(end=first, timed=False)
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('entry')
+AND deltas.seq > $4::BIGINT
+AND deltas.seq < $5::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)))
+ORDER BY deltas.seq
+LIMIT $7
+
+-- log.entries.read_entries(end=last, timed=True)
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('entry')
+AND deltas.seq > $4::BIGINT
+AND deltas.seq < $5::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)))
+AND deltas.occurred_at >= $7::TIMESTAMP WITH TIME ZONE
+AND deltas.occurred_at < $8::TIMESTAMP WITH TIME ZONE
+ORDER BY deltas.seq DESC
+LIMIT $9
+
+-- log.entries.read_entries(end=last, timed=False)
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('entry')
+AND deltas.seq > $4::BIGINT
+AND deltas.seq < $5::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)))
+ORDER BY deltas.seq DESC
+LIMIT $7
+
+-- log.entries.read_news(whole=True)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.tenant = threads.tenant
+AND deltas.thread_id = threads.thread_id
+AND deltas.namespace = threads.namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = $1::BIGINT) THEN $2::BIGINT
+ELSE -1 END
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.namespace = $5::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY deltas.seq
+
+-- log.entries.read_news(whole=False)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.tenant = threads.tenant
+AND deltas.thread_id = threads.thread_id
+AND deltas.namespace = threads.namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = $1::BIGINT) THEN $2::BIGINT
+ELSE -1 END
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.namespace = $5::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY deltas.seq
+
+-- log.entries.read_version()
+SELECT threads.version
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+
+-- log.entries.remove_entries(which=all)
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('entry')
+
+-- log.entries.remove_entries(which=beyond)
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('entry')
+AND deltas.seq > $4::BIGINT
+
+-- log.entries.remove_entries(which=between)
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('entry')
+AND deltas.seq >= $4::BIGINT
+AND deltas.seq <= $5::BIGINT
 
 -- log.grouped.save_many(first=based)
 WITH r_rows AS (
@@ -2701,6 +3041,232 @@ SELECT head.tenant, head.thread_id, head.namespace, head.next_seq, head.version,
   head.previous_id
 FROM head
 
+-- log.listing.list_entry_logs(scope=tenant)
+SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+  SELECT count(*) AS count_1
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $3
+
+-- log.listing.list_entry_logs(scope=thread)
+SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+  SELECT count(*) AS count_1
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS entries
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id = $3::VARCHAR
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND threads.thread_id > $7::VARCHAR)
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT $8
+
+-- log.listing.list_heads(of=checkpoints, after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
+  AND threads.thread_id > $5::VARCHAR)
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT $6
+
+-- log.listing.list_heads(of=checkpoints, after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT $6
+
+-- log.listing.list_heads(of=checkpoints, after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT $4
+
+-- log.listing.list_heads(of=entries, after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND threads.thread_id > $7::VARCHAR)
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT $8
+
+-- log.listing.list_heads(of=entries, after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
+  AND threads.thread_id > $5::VARCHAR)
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT $6
+
+-- log.listing.list_heads(of=entries, after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT $6
+
+-- log.listing.list_heads(of=entries, after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT $4
+
+-- log.listing.list_old(after=True)
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')
+    AND deltas.occurred_at < $4::TIMESTAMP WITH TIME ZONE))
+AND threads.thread_id > $5::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $6
+
+-- log.listing.list_old(after=False)
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')
+    AND deltas.occurred_at < $4::TIMESTAMP WITH TIME ZONE))
+ORDER BY threads.thread_id
+LIMIT $5
+
 -- log.many.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1
 FROM threads
@@ -2785,6 +3351,16 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
       (each.value ->> 2) COLLATE "C" AS namespace
     FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.many.empty_listed(table=entries)
+DELETE FROM deltas
+WHERE (deltas.tenant, deltas.thread_id, deltas.namespace) IN (
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
+      (each.value ->> 2) COLLATE "C" AS namespace
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+AND deltas.kind IN ('entry')
 
 -- log.many.empty_listed(table=deltas)
 DELETE FROM deltas
@@ -3339,7 +3915,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
@@ -3359,7 +3941,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
@@ -3376,7 +3964,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id >= $2::VARCHAR
@@ -3395,7 +3989,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND (threads.deleted_at IS NULL
@@ -3411,7 +4011,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
@@ -3432,7 +4038,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
@@ -3450,7 +4062,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
@@ -3470,7 +4088,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
@@ -3568,7 +4192,17 @@ WHERE (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) IN (
   SELECT found.tenant, found.thread_id, found.namespace, found.seq
   FROM found)
 
--- log.removing.bury()
+-- log.removing.bury(scope=log)
+UPDATE threads
+SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT), head_id=NULL,
+  previous_id=NULL, meta=$3::JSONB, forked_thread=NULL, forked_seq=NULL, expires_at=NULL,
+  deleted_at=$4::TIMESTAMP WITH TIME ZONE
+WHERE threads.tenant = $5::VARCHAR
+AND threads.thread_id = $6::VARCHAR
+AND threads.namespace = $7::VARCHAR
+AND threads.deleted_at IS NULL
+
+-- log.removing.bury(scope=thread)
 UPDATE threads
 SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT), head_id=NULL,
   previous_id=NULL, meta=$3::JSONB, forked_thread=NULL, forked_seq=NULL, expires_at=NULL,
@@ -3599,9 +4233,22 @@ DELETE FROM deltas
 WHERE deltas.tenant = $1::VARCHAR
 AND deltas.thread_id = $2::VARCHAR
 
+-- log.removing.empty(table=entries, scope=log)
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('entry')
+
+-- log.removing.empty(table=entries, scope=thread)
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.kind IN ('entry')
+
 -- log.removing.lock_log()
 SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
-  threads.deleted_at
+  threads.deleted_at, threads.version
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
@@ -3610,7 +4257,7 @@ FOR UPDATE OF threads
 
 -- log.removing.lock_thread()
 SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
-  threads.deleted_at
+  threads.deleted_at, threads.version
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
@@ -3632,7 +4279,7 @@ AND threads.namespace = $5::VARCHAR
 
 -- log.removing.read_head()
 SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
-  threads.deleted_at
+  threads.deleted_at, threads.version
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
@@ -4384,6 +5031,149 @@ WHERE table_name = 'embeddings'
 AND column_name = 'vector'
 AND table_schema = coalesce($1::VARCHAR, current_schema())
 
+-- search.entries.search_entries(scope=namespace)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND deltas.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
+SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
+  CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, row.codec, row.checksum, row.search_text, row.payload
+FROM (
+  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+    deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
+    deltas.stored_at AS stored_at, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.tenant = ranked.tenant
+  AND deltas.thread_id = ranked.thread_id
+  AND deltas.namespace = ranked.namespace
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
+  LIMIT $6) AS best
+JOIN deltas AS row ON row.tenant = best.tenant
+AND row.thread_id = best.thread_id
+AND row.namespace = best.namespace
+AND row.seq = best.seq
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
+
+-- search.entries.search_entries(scope=log)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND deltas.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
+SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
+  CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, row.codec, row.checksum, row.search_text, row.payload
+FROM (
+  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+    deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
+    deltas.stored_at AS stored_at, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.tenant = ranked.tenant
+  AND deltas.thread_id = ranked.thread_id
+  AND deltas.namespace = ranked.namespace
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = $6::VARCHAR
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
+  LIMIT $7) AS best
+JOIN deltas AS row ON row.tenant = best.tenant
+AND row.thread_id = best.thread_id
+AND row.namespace = best.namespace
+AND row.seq = best.seq
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
+
 -- search.indexes.build_vector_index(metric=cosine, dimensions=384)
 CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_cosine ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_cosine_ops) WITH (ef_construction = 128)
 WHERE dimensions = 384
@@ -4687,7 +5477,14 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id IS NOT NULL
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
 
 -- space.measuring.measure_items()
 SELECT count(*) AS entries, coalesce(sum(CASE

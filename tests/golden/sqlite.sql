@@ -184,68 +184,6 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.queries.list_heads(after=True, prefix=True)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.head_id IS NOT NULL
-AND threads.thread_id >= ?
-AND threads.thread_id < ?
-AND (threads.updated_at < ?
-  OR threads.updated_at = ?
-  AND threads.thread_id > ?)
-ORDER BY threads.updated_at DESC, threads.thread_id
-LIMIT ?
-OFFSET ?
-
--- checkpoints.queries.list_heads(after=True, prefix=False)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.head_id IS NOT NULL
-AND (threads.updated_at < ?
-  OR threads.updated_at = ?
-  AND threads.thread_id > ?)
-ORDER BY threads.updated_at DESC, threads.thread_id
-LIMIT ?
-OFFSET ?
-
--- checkpoints.queries.list_heads(after=False, prefix=True)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.head_id IS NOT NULL
-AND threads.thread_id >= ?
-AND threads.thread_id < ?
-ORDER BY threads.updated_at DESC, threads.thread_id
-LIMIT ?
-OFFSET ?
-
--- checkpoints.queries.list_heads(after=False, prefix=False)
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.head_id IS NOT NULL
-ORDER BY threads.updated_at DESC, threads.thread_id
-LIMIT ?
-OFFSET ?
-
 -- checkpoints.queries.list_names(before=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
@@ -545,6 +483,11 @@ WHERE embeddings.tenant = ?
 -- checkpoints.upkeep.erase_tenant(table=store_items)
 DELETE FROM store_items
 WHERE store_items.tenant = ?
+
+-- checkpoints.upkeep.erase_tenant(table=entries)
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.kind IN ('entry')
 
 -- checkpoints.upkeep.erase_tenant(table=deltas)
 DELETE FROM deltas
@@ -1032,6 +975,15 @@ AND deltas.thread_id = ?
 AND deltas.namespace = ?
 AND deltas.seq <= ?
 
+-- log.copying.has_entry()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.seq = ?
+AND deltas.kind IN ('entry')
+
 -- log.copying.holds_anything()
 SELECT deltas.seq
 FROM deltas
@@ -1049,6 +1001,17 @@ AND ((deltas.kind NOT IN ('snapshot', 'delta'))
 LIMIT ?
 OFFSET ?
 
+-- log.copying.newest_until()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND checkpoints.seq <= ?
+ORDER BY checkpoints.seq DESC
+LIMIT ?
+OFFSET ?
+
 -- log.copying.read_position()
 SELECT checkpoints.seq
 FROM checkpoints
@@ -1056,6 +1019,497 @@ WHERE checkpoints.tenant = ?
 AND checkpoints.thread_id = ?
 AND checkpoints.namespace = ?
 AND checkpoints.checkpoint_id = ?
+
+-- log.entering.allot()
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), epoch=(threads.epoch + ?),
+  updated_at=?, expires_at=?
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+RETURNING next_seq, version, epoch
+
+-- log.entering.begin_log(expected=any)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta, created_at,
+    updated_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, thread_id, namespace)
+DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
+ELSE threads.epoch END, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN ?
+ELSE threads.created_at END, updated_at = ?, expires_at = ?, deleted_at = NULL
+WHERE threads.expires_at IS NULL
+OR threads.expires_at > ?
+RETURNING next_seq, version, epoch
+
+-- log.entering.begin_log(expected=none)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta, created_at,
+    updated_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, thread_id, namespace)
+DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
+ELSE threads.epoch END, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN ?
+ELSE threads.created_at END, updated_at = ?, expires_at = ?, deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.deleted_at IS NOT NULL
+RETURNING next_seq, version, epoch
+
+-- log.entering.find_keys()
+SELECT deltas.entry_key, deltas.seq
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.entry_key IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.entry_key AS entry_key
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS entry_key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.entry_key
+  FROM listed)
+
+-- log.entries.count_entries()
+SELECT count(*) AS count_1
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('entry')
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+
+-- log.entries.edit_entry()
+UPDATE deltas
+SET raw_size=?, codec=?, checksum=?, search_text=?, payload=?
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('entry')
+AND deltas.seq = ?
+
+-- log.entries.entries_changed()
+UPDATE threads
+SET version=(threads.version + ?), epoch=(threads.epoch + ?), updated_at=?
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+
+-- log.entries.read_entries(end=first, timed=True)
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('entry')
+AND deltas.seq > ?
+AND deltas.seq < ?
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+AND deltas.occurred_at >= ?
+AND deltas.occurred_at < ?
+ORDER BY deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- log.entries.read_entries(end=first, timed=False)
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('entry')
+AND deltas.seq > ?
+AND deltas.seq < ?
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- log.entries.read_entries(end=last, timed=True)
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('entry')
+AND deltas.seq > ?
+AND deltas.seq < ?
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+AND deltas.occurred_at >= ?
+AND deltas.occurred_at < ?
+ORDER BY deltas.seq DESC
+LIMIT ?
+OFFSET ?
+
+-- log.entries.read_entries(end=last, timed=False)
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('entry')
+AND deltas.seq > ?
+AND deltas.seq < ?
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = deltas.tenant
+    AND threads.thread_id = deltas.thread_id
+    AND threads.namespace = deltas.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY deltas.seq DESC
+LIMIT ?
+OFFSET ?
+
+-- log.entries.read_news(whole=True)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.tenant = threads.tenant
+AND deltas.thread_id = threads.thread_id
+AND deltas.namespace = threads.namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = ?) THEN ?
+ELSE -1 END
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+ORDER BY deltas.seq
+
+-- log.entries.read_news(whole=False)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.tenant = threads.tenant
+AND deltas.thread_id = threads.thread_id
+AND deltas.namespace = threads.namespace
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = ?) THEN ?
+ELSE -1 END
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+ORDER BY deltas.seq
+
+-- log.entries.read_version()
+SELECT threads.version
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
+-- log.entries.remove_entries(which=all)
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('entry')
+
+-- log.entries.remove_entries(which=beyond)
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('entry')
+AND deltas.seq > ?
+
+-- log.entries.remove_entries(which=between)
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('entry')
+AND deltas.seq >= ?
+AND deltas.seq <= ?
+
+-- log.listing.list_entry_logs(scope=tenant)
+SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+  SELECT count(*) AS count_1
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS entries
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_entry_logs(scope=thread)
+SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+  SELECT count(*) AS count_1
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS entries
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id = ?
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND threads.thread_id > ?)
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads(of=checkpoints, after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NOT NULL
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND threads.thread_id > ?)
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads(of=checkpoints, after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads(of=checkpoints, after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads(of=entries, after=True, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND threads.thread_id > ?)
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads(of=entries, after=True, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND threads.thread_id > ?)
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads(of=entries, after=False, prefix=True)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_heads(of=entries, after=False, prefix=False)
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_old(after=True)
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')
+    AND deltas.occurred_at < ?))
+AND threads.thread_id > ?
+ORDER BY threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_old(after=False)
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')
+    AND deltas.occurred_at < ?))
+ORDER BY threads.thread_id
+LIMIT ?
+OFFSET ?
 
 -- log.many.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1
@@ -1145,6 +1599,20 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace) IN (
       FROM json_each(?) AS each) AS each_listed)
   SELECT listed.tenant, listed.thread_id, listed.namespace
   FROM listed)
+
+-- log.many.empty_listed(table=entries)
+DELETE FROM deltas
+WHERE (deltas.tenant, deltas.thread_id, deltas.namespace) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+      each_listed.namespace AS namespace
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+        json_extract(each.value, '$[2]') AS namespace
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.tenant, listed.thread_id, listed.namespace
+  FROM listed)
+AND deltas.kind IN ('entry')
 
 -- log.many.empty_listed(table=deltas)
 DELETE FROM deltas
@@ -1724,7 +2192,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
@@ -1745,7 +2219,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
@@ -1763,7 +2243,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = ?
 AND threads.thread_id >= ?
@@ -1783,7 +2269,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = ?
 AND (threads.deleted_at IS NULL
@@ -1800,7 +2292,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
@@ -1822,7 +2320,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
@@ -1841,7 +2345,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
@@ -1862,7 +2372,13 @@ SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS going
+  AND checkpoints.namespace = threads.namespace) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND deltas.kind IN ('entry')) AS going
 FROM threads
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
@@ -1970,7 +2486,16 @@ WHERE (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) IN (
   SELECT found.tenant, found.thread_id, found.namespace, found.seq
   FROM found)
 
--- log.removing.bury()
+-- log.removing.bury(scope=log)
+UPDATE threads
+SET version=(threads.version + ?), epoch=(threads.epoch + ?), head_id=NULL, previous_id=NULL,
+  meta=?, forked_thread=NULL, forked_seq=NULL, expires_at=NULL, deleted_at=?
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+
+-- log.removing.bury(scope=thread)
 UPDATE threads
 SET version=(threads.version + ?), epoch=(threads.epoch + ?), head_id=NULL, previous_id=NULL,
   meta=?, forked_thread=NULL, forked_seq=NULL, expires_at=NULL, deleted_at=?
@@ -2000,20 +2525,33 @@ DELETE FROM deltas
 WHERE deltas.tenant = ?
 AND deltas.thread_id = ?
 
+-- log.removing.empty(table=entries, scope=log)
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('entry')
+
+-- log.removing.empty(table=entries, scope=thread)
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.kind IN ('entry')
+
 -- log.removing.lock_log()
 UPDATE threads
 SET version=threads.version
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
-RETURNING namespace, next_seq, epoch, head_id, expires_at, deleted_at
+RETURNING namespace, next_seq, epoch, head_id, expires_at, deleted_at, version
 
 -- log.removing.lock_thread()
 UPDATE threads
 SET version=threads.version
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
-RETURNING namespace, next_seq, epoch, head_id, expires_at, deleted_at
+RETURNING namespace, next_seq, epoch, head_id, expires_at, deleted_at, version
 
 -- log.removing.move_epoch()
 UPDATE threads
@@ -2032,7 +2570,7 @@ AND threads.namespace = ?
 
 -- log.removing.read_head()
 SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
-  threads.deleted_at
+  threads.deleted_at, threads.version
 FROM threads
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
@@ -2323,6 +2861,155 @@ ORDER BY embeddings.namespace, embeddings.rowid
 LIMIT ?
 OFFSET ?
 
+-- search.entries.search_entries(scope=namespace)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  WHERE deltas.tenant = ?
+  AND deltas.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
+SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
+  CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, "row".codec, "row".checksum, "row".search_text, "row".payload
+FROM (
+  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+    deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
+    deltas.stored_at AS stored_at, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.tenant = ranked.tenant
+  AND deltas.thread_id = ranked.thread_id
+  AND deltas.namespace = ranked.namespace
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
+  LIMIT ?
+  OFFSET ?) AS best
+JOIN deltas AS "row" ON "row".tenant = best.tenant
+AND "row".thread_id = best.thread_id
+AND "row".namespace = best.namespace
+AND "row".seq = best.seq
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
+
+-- search.entries.search_entries(scope=log)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  WHERE deltas.tenant = ?
+  AND deltas.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
+SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
+  CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, "row".codec, "row".checksum, "row".search_text, "row".payload
+FROM (
+  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+    deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
+    deltas.stored_at AS stored_at, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.tenant = ranked.tenant
+  AND deltas.thread_id = ranked.thread_id
+  AND deltas.namespace = ranked.namespace
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = ?
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
+  LIMIT ?
+  OFFSET ?) AS best
+JOIN deltas AS "row" ON "row".tenant = best.tenant
+AND "row".thread_id = best.thread_id
+AND "row".namespace = best.namespace
+AND "row".seq = best.seq
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
+
 -- search.items.narrowed_items(below=False)
 WITH within AS (
   SELECT store_items.namespace AS namespace, store_items.key AS key
@@ -2586,7 +3273,14 @@ WHERE threads.tenant = ?
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
-AND threads.head_id IS NOT NULL
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
 
 -- space.measuring.counts_pages()
 SELECT count(*)

@@ -43,6 +43,7 @@ def head(head_id: str | None = "one", *, next_seq: int = 2, deleted: bool = Fals
                 "head_id": head_id,
                 "expires_at": None,
                 "deleted_at": NOW if deleted else None,
+                "version": 1,
             }
         ]
     )

@@ -7,7 +7,7 @@ This file saves, loads and deletes. The path of a save is in ``saving``, that of
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -29,7 +29,7 @@ from memalchemy.contracts import (
     Retention,
     Seconds,
     Unset,
-    to_timedelta,
+    to_lifetime,
 )
 from memalchemy.database import Database, HostConnection, Then
 from memalchemy.errors import Corrupt
@@ -94,7 +94,7 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
             raise ValueError(f"max_chain_depth is at least 1, not {max_chain_depth}")
         super().__init__(db, namespace)
         self._state_type = state_type
-        self._ttl = None if ttl is None else _positive(ttl)
+        self._ttl = None if ttl is None else to_lifetime(ttl)
         self._compression_level = compression_level
         self._max_chain_depth = max_chain_depth
         self._saver = Saver(
@@ -149,7 +149,7 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
             if isinstance(value, str):
                 check_name(value, name)
         mapping, fallback = to_mapping(state)
-        life = self._ttl if ttl is None else _positive(ttl)
+        life = self._ttl if ttl is None else to_lifetime(ttl)
         if parent_id is not None and parent_id == checkpoint_id:
             raise ValueError("a checkpoint cannot be its own parent")
         cached = self._cache.get(log) if connection is None else None
@@ -258,10 +258,3 @@ def _decoded(thread_id: str, tip: Tip | None) -> tuple[Tip, dict[str, Any]] | No
         raise Corrupt(
             f"checkpoint {tip.checkpoint_id!r} of thread {thread_id!r}: {error}"
         ) from error
-
-
-def _positive(ttl: Seconds) -> timedelta:
-    life = to_timedelta(ttl)
-    if not timedelta(0) < life < timedelta(days=365_000):
-        raise ValueError("ttl must be longer than zero and shorter than a thousand years")
-    return life

@@ -10,13 +10,13 @@ from typing import Any
 from memalchemy.checkpoints import queries, upkeep
 from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, rebuild
 from memalchemy.checkpoints.scope import Scope
-from memalchemy.codec.items import FieldWords
+from memalchemy.codec.items import FieldWords, decode_item
 from memalchemy.codec.values import decode_value, jsonable, pointer
 from memalchemy.database import HostConnection
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import decode_namespace, encode_namespace
-from memalchemy.log import Log
+from memalchemy.log import Log, entries
 from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.search.scope import scope_binds
 
@@ -68,9 +68,9 @@ class Keeping(Scope):
         Exactly one of the three. All logs and namespaces, expired ones too, leaving no tombstone,
         and no word of them in a text index. A thread has *metadata* if one of its checkpoints has
         each of it, an item of a store if its own metadata has all; its vectors go too. Returns how
-        many checkpoints and items went. `export` with the same argument writes out the same
-        checkpoints. What the database itself keeps (free pages, write-ahead logs, backups) is
-        beyond it.
+        many checkpoints, entries and items went. `export` with the same argument writes out the
+        same checkpoints and entries. What the database itself keeps (free pages, write-ahead logs,
+        backups) is beyond it.
         """
         _exactly_one(tenant, thread_id, metadata)
         with operation(
@@ -158,9 +158,10 @@ class Keeping(Scope):
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> AsyncIterator[dict[str, Any]]:
-        """Every checkpoint that `forget` would erase, as a JSON object.
+        """Every checkpoint and entry that `forget` would erase, as a JSON object.
 
-        Thread by thread, oldest checkpoint first. Values that JSON lacks are tagged objects such as
+        Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
+        have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
         ``{"~b": base64}``.
         """
         _exactly_one(tenant, thread_id, metadata)
@@ -176,9 +177,10 @@ class Keeping(Scope):
             for found in threads:
                 for namespace in await scoped._namespaces(found, connection):
                     log = Log(db.tenant, found, namespace)
-                    async for record in scoped._export_log(log, connection):
-                        event.details["exported"] = exported = exported + 1
-                        yield record
+                    for records in (scoped._export_log, scoped._export_entries):
+                        async for record in records(log, connection):
+                            event.details["exported"] = exported = exported + 1
+                            yield record
 
     async def _selected(
         self,
@@ -231,6 +233,30 @@ class Keeping(Scope):
                 | {"tenant": log.tenant, "namespace": list(decode_namespace(log.namespace))}
                 | {"state": {k: jsonable(decode_value(v)) for k, v in parts.items()}}
             )
+
+    async def _export_entries(
+        self, log: Log, connection: HostConnection | None
+    ) -> AsyncIterator[dict[str, Any]]:
+        statement = entries.read_entries(self.db.dialect, end="first", timed=False)
+        binds = log.binds() | {
+            "p_now": _BEFORE_ANY_EXPIRY,
+            "p_after": -1,
+            "p_before": entries.EVERYTHING,
+            "p_limit": PAGE,
+        }
+        place = {"tenant": log.tenant, "namespace": list(decode_namespace(log.namespace))}
+        while rows := await self._rows(statement, binds, connection):
+            for row in rows:
+                value = decode_item(bytes(row.payload), row.checksum, row.codec)
+                yield place | {
+                    "thread_id": log.thread_id,
+                    "position": row.seq,
+                    "key": row.entry_key,
+                    "occurred_at": row.occurred_at,
+                    "stored_at": row.stored_at,
+                    "value": jsonable(value),
+                }
+            binds["p_after"] = rows[-1].seq
 
 
 def _exactly_one(*selectors: object) -> None:

@@ -6,8 +6,6 @@ What asks for one checkpoint by name (`exists`, `get_metadata`) reads what this 
 
 from __future__ import annotations
 
-import fnmatch
-import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -19,7 +17,7 @@ from memalchemy.codec import text
 from memalchemy.contracts import CheckpointInfo, check_limit
 from memalchemy.database import HostConnection
 from memalchemy.events import operation
-from memalchemy.keys import encode_id
+from memalchemy.log import listing
 from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.search.checkpoints import search_checkpoints
 
@@ -116,24 +114,8 @@ class Looking(Scope):
 
         *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``.
         """
-        limit = check_limit(limit)
-        matches = re.compile(fnmatch.translate(pattern)).match
-        within = _range_of(pattern)
-        binds: dict[str, Any] = {"k_tenant": self.db.tenant, "k_namespace": self._path}
-        if within is not None:
-            binds |= {"p_low": within[0], "p_high": within[1]}
-        found: list[str] = []
-        after = False
-        while len(found) < limit:
-            binds["p_limit"] = PAGE
-            statement = queries.list_heads(self.db.dialect, after=after, prefix=within is not None)
-            rows = await self._rows(statement, binds, connection, stale=True)
-            found += [row.thread_id for row in rows if matches(row.thread_id)]
-            if len(rows) < PAGE:
-                break
-            after = True
-            binds |= {"p_updated_at": rows[-1].updated_at, "p_thread_id": rows[-1].thread_id}
-        return found[:limit]
+        found = listing.ThreadIds(self.db, self._path, "checkpoints", pattern)
+        return await found.first(check_limit(limit), connection)
 
     async def search(
         self, query: str, limit: int = 10, *, connection: HostConnection | None = None
@@ -193,14 +175,3 @@ class Looking(Scope):
         values = scope | {"p_limit": check_limit(limit)} | (binds or {})
         rows = await self._rows(statement, values, connection, stale=True)
         return [queries.info(row).as_dict() for row in rows]
-
-
-def _range_of(pattern: str) -> tuple[str, str] | None:
-    """The thread ids that can match a glob, as a range of what is stored: from, and up to before.
-
-    ``None``: all of them. Only for prefixes that are stored as they are spelt.
-    """
-    prefix = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
-    if not prefix or encode_id(prefix) != prefix or prefix[-1] >= "\ud7ff":
-        return None
-    return prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)

@@ -166,28 +166,6 @@ def find_saved(d: Dialect) -> Executable:
     )
 
 
-@statement(after=(True, False), prefix=(True, False))
-def list_heads(d: Dialect, after: bool, prefix: bool) -> Executable:
-    """Threads with a checkpoint, most recently saved first, in pages."""
-    query = (
-        select(THREADS.c.thread_id, THREADS.c.updated_at)
-        .where(_in_scope(THREADS), live(), THREADS.c.head_id.is_not(None))
-        .order_by(THREADS.c.updated_at.desc(), THREADS.c.thread_id)
-        .limit(bindparam("p_limit"))
-    )
-    if prefix:
-        query = query.where(
-            THREADS.c.thread_id >= bindparam("p_low"), THREADS.c.thread_id < bindparam("p_high")
-        )
-    if after:
-        same = THREADS.c.updated_at == bindparam("p_updated_at")
-        query = query.where(
-            (THREADS.c.updated_at < bindparam("p_updated_at"))
-            | and_(same, THREADS.c.thread_id > bindparam("p_thread_id"))
-        )
-    return query
-
-
 @statement()
 def list_newest(d: Dialect) -> Executable:
     """The newest checkpoints over all threads.

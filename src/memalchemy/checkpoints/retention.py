@@ -90,8 +90,9 @@ class Retaining(Scope):
         """Remove threads that were not saved for so long, expired threads, and old tombstones.
 
         Without *older_than_days* (``None``) only the latter two, which no reader sees. Returns how
-        many checkpoints went. A thread goes as a whole; otherwise batches, busy threads, *dry_run*
-        and *progress* are as in `prune`. `memalchemy.space.reclaim` gives the space back.
+        many checkpoints and entries went. A thread goes as a whole; otherwise batches, busy
+        threads, *dry_run* and *progress* are as in `prune`. `memalchemy.space.reclaim` gives the
+        space back.
         """
         now = datetime.now(UTC)
         if older_than_days is None:
@@ -197,7 +198,7 @@ class Sweep:
             for log in done.logs:
                 self.cache.drop(log)
             free.update(done.logs)
-            self._tell(removed=done.checkpoints)
+            self._tell(removed=done.removed)
             logs = done.logs if done.more else []
         return [one for one in batch if one.log not in free]
 

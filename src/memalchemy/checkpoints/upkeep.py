@@ -13,6 +13,7 @@ from memalchemy.checkpoints.queries import chain
 from memalchemy.contracts import Retention, to_timedelta
 from memalchemy.dialects import TEXT_INDEXES, Dialect
 from memalchemy.log import Log, remove_log, sweep_locked
+from memalchemy.log.entries import is_entry
 from memalchemy.log.removing import lock_log
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, binds, of_log, of_thread
 from memalchemy.search.scope import EMBEDDINGS, HOUSE, ITEMS, in_scope, of_item
@@ -154,6 +155,7 @@ def _purge(d: Dialect) -> Program[None]:
 _ERASABLE = {
     "embeddings": EMBEDDINGS,
     "store_items": ITEMS,
+    "entries": DELTAS,
     "deltas": DELTAS,
     "checkpoints": CHECKPOINTS,
     "threads": THREADS,
@@ -162,9 +164,10 @@ _ERASABLE = {
 
 @statement(table=tuple(_ERASABLE))
 def erase_tenant(d: Dialect, table: str) -> Executable:
-    """Delete every row of a tenant."""
+    """Delete every row of a tenant; of the logs' rows first the entries."""
     target: Any = _ERASABLE[table]
-    return delete(target).where(target.c.tenant == bindparam("k_tenant"))
+    gone = delete(target).where(target.c.tenant == bindparam("k_tenant"))
+    return gone.where(is_entry()) if table == "entries" else gone
 
 
 @statement()
@@ -223,12 +226,12 @@ def erase_thread(d: Dialect, tenant: str, thread_id: str) -> Program[int]:
 
 
 def erase_everything(d: Dialect, tenant: str) -> Program[int]:
-    """Remove every row of a tenant; how many checkpoints and items it had."""
+    """Remove every row of a tenant; how many checkpoints, entries and items it had."""
     erased = 0
     yield erase_own(d), {"k_tenant": tenant, "p_house": HOUSE + "a", "p_house_end": HOUSE + "{"}
     for table in _ERASABLE:
         gone = yield erase_tenant(d, table=table), {"k_tenant": tenant}
-        if table in ("checkpoints", "store_items"):
+        if table in ("checkpoints", "entries", "store_items"):
             erased += gone.touched
     yield from _purge(d)
     return erased

@@ -17,6 +17,7 @@ from memalchemy.cli import (
     importing,
     indexes,
     keeping,
+    log,
     looking,
     moving,
     retention,
@@ -94,6 +95,7 @@ for room in (
     moving,
     verifying,
     store_commands,
+    log,
     indexes,
 ):
     room.register(app)

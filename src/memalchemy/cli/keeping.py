@@ -53,7 +53,7 @@ async def export(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Not stdout.")
     ] = None,
 ) -> None:
-    """Write checkpoints as JSON lines.
+    """Write checkpoints, and entries, as JSON lines.
 
     Thread by thread, oldest first: the same set that `forget` would erase. Values that JSON lacks
     are tagged, as {"~b": base64}. With -o a count is printed; the file appears when it is complete.
@@ -70,11 +70,13 @@ async def export(
     if thread and not count:
         raise NotFound(f"there is no thread {thread!r}")
     if output is None:
-        at.terminal.note(counted(count, "checkpoint"))
+        at.terminal.note(counted(count, "checkpoint or entry", "checkpoints and entries"))
     elif at.as_json:
-        at.terminal.document({"checkpoints": count, "file": str(output)})
+        at.terminal.document({"records": count, "file": str(output)})
     else:
-        at.terminal.say(f"{counted(count, 'checkpoint')} in {output}")
+        at.terminal.say(
+            f"{counted(count, 'checkpoint or entry', 'checkpoints and entries')} in {output}"
+        )
 
 
 async def forget(
@@ -113,7 +115,7 @@ async def forget(
             )
             whose = _named(at, selector)
             if count and not at.terminal.confirm(
-                f"Erase {count:,} checkpoints and items of {whose}? This cannot be undone."
+                f"Erase {count:,} checkpoints, entries and items of {whose}? This cannot be undone."
             ):
                 at.terminal.note("nothing was erased")
                 return REFUSED
@@ -121,7 +123,7 @@ async def forget(
     if at.as_json:
         at.terminal.document({"erased": erased})
     else:
-        at.terminal.say(f"{erased:,} checkpoints and items erased")
+        at.terminal.say(f"{erased:,} checkpoints, entries and items erased")
     return None if erased else NOT_FOUND
 
 

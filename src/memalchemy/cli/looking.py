@@ -45,10 +45,13 @@ async def threads(
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many, at most.")] = 100,
 ) -> None:
     """List threads, most recently saved first."""
+    from memalchemy.log.listing import entry_logs
+
     async with at.database() as db:
         checkpointer = at.checkpointer(db)
         ids = await checkpointer.list_threads(limit, pattern)
         found = [row for row in await each(ids, lambda t: _thread(checkpointer, t)) if row]
+        others = {log.thread_id for log in await entry_logs(db, limit=1000)} - set(ids)
     if at.as_json:
         at.terminal.document(found)
         return
@@ -67,6 +70,8 @@ async def threads(
         ),
     )
     at.terminal.note(counted(len(found), "thread"))
+    if others:
+        at.terminal.note("threads that have entries, and no checkpoint here: see `log ls`")
 
 
 async def history(

@@ -114,9 +114,8 @@ async def vacuum(
             | {"advice": [_advice(one) for one in done.advice] if done else []}
         )
         return
-    at.terminal.say(
-        f"{counted(removed, 'checkpoint')} {'would be removed' if dry_run else 'removed'}"
-    )
+    verb = "would be removed" if dry_run else "removed"
+    at.terminal.say(f"{counted(removed, 'checkpoint or entry', 'checkpoints and entries')} {verb}")
     if done is not None:
         _report(at, done)
 

@@ -81,6 +81,7 @@ def _show(at: Invocation, report: Report) -> None:
         f"{what}{counted(report.states, 'state')} of {counted(report.logs, 'log')} rebuilt "
         f"({size(report.payload_bytes)} read, {size(report.state_bytes)} of states) "
         f"in {report.seconds:.1f} s"
+        + (f"; {counted(report.entries, 'entry', 'entries')} read" if report.entries else "")
         + (f"; {counted(report.items, 'item')} read" if report.items else "")
     )
     if report.ok:

@@ -15,6 +15,7 @@ from memalchemy.log.grouped import append_many
 from memalchemy.log.removing import (
     Head,
     delete_checkpoint,
+    delete_log,
     delete_thread,
     lock_log,
     read_head,
@@ -36,6 +37,7 @@ __all__ = [
     "append_many",
     "copy_log",
     "delete_checkpoint",
+    "delete_log",
     "delete_thread",
     "lock_log",
     "new_epoch",

@@ -63,6 +63,25 @@ def read_position(d: Dialect) -> Executable:
 
 
 @statement()
+def has_entry(d: Dialect) -> Executable:
+    """One row if there is an entry at a position."""
+    here = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
+    return select(DELTAS.c.seq).where(of_log(DELTAS), here, DELTAS.c.kind.in_(words("entry")))
+
+
+@statement()
+def newest_until(d: Dialect) -> Executable:
+    """The newest checkpoint up to a position."""
+    until = CHECKPOINTS.c.seq <= bindparam("p_until", type_=CHECKPOINTS.c.seq.type)
+    return (
+        select(CHECKPOINTS.c.checkpoint_id)
+        .where(of_log(CHECKPOINTS), until)
+        .order_by(CHECKPOINTS.c.seq.desc())
+        .limit(1)
+    )
+
+
+@statement()
 def holds_anything(d: Dialect) -> Executable:
     """One row if a log has an entry that is not a nameless state."""
     named = select(CHECKPOINTS.c.seq).where(of_log(CHECKPOINTS), CHECKPOINTS.c.seq == DELTAS.c.seq)
@@ -86,10 +105,11 @@ def copy_log(
     now: datetime,
     *,
     checkpoint_id: str | None = None,
+    position: int | None = None,
 ) -> Program[bool]:
-    """Copy *source* to *target*, up to a checkpoint if one is named.
+    """Copy *source* to *target*; up to a checkpoint, or to the entry at a *position*, if given.
 
-    ``False`` if there is nothing to copy, or no such checkpoint.
+    ``False`` if there is nothing to copy, or no such checkpoint or entry.
 
     Raises:
         Conflict: *target* holds something; nothing was changed.
@@ -108,6 +128,13 @@ def copy_log(
         if not named:
             return False
         until = named[0].seq
+    head_id = checkpoint_id or old.head_id
+    if position is not None:
+        if not (yield has_entry(d), source.binds() | {"p_seq": position}):
+            return False
+        until = position
+        newest = yield newest_until(d), source.binds() | {"p_until": position}
+        head_id = newest[0].checkpoint_id if newest else None
     if new is not None and new.is_live(now) and (yield holds_anything(d), target.binds()):
         raise _taken(target)
     if new is not None:
@@ -115,8 +142,8 @@ def copy_log(
     values = source.binds() | {
         "p_thread_id": target.thread_id,
         "p_until": until,
-        "p_next_seq": old.next_seq if checkpoint_id is None else until + 1,
-        "p_head_id": checkpoint_id or old.head_id,
+        "p_next_seq": min(old.next_seq, until + 1),
+        "p_head_id": head_id,
         "p_epoch": new_epoch(),
         "p_now": now,
     }

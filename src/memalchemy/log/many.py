@@ -50,7 +50,12 @@ LOGS, ROWS = 100, 2_000
 SCOPES = ("namespace", "tenant", "log", "thread")
 _ID = ("thread_id", "namespace")
 _ROW = (*LOG_KEY, "seq")
-_TABLES = {"checkpoints": CHECKPOINTS, "deltas": DELTAS, "threads": THREADS}
+_TABLES = {
+    "checkpoints": CHECKPOINTS,
+    "entries": DELTAS,
+    "deltas": DELTAS,
+    "threads": THREADS,
+}
 
 
 class Found(NamedTuple):
@@ -60,7 +65,7 @@ class Found(NamedTuple):
     rows: int
     """About how many rows of it there are."""
     going: int
-    """How many checkpoints the rules let go."""
+    """How many checkpoints, or entries, the rules let go."""
 
 
 class Removed(NamedTuple):
@@ -68,7 +73,8 @@ class Removed(NamedTuple):
 
     logs: list[Log]
     """Those that were free, and still there."""
-    checkpoints: int
+    removed: int
+    """Checkpoints, and entries."""
     more: bool
     """Whether it ended at its number of rows, and not because nothing was left."""
 
@@ -241,14 +247,14 @@ def list_prunable(d: Dialect, scope: str, after: bool) -> Executable:
 @statement(scope=SCOPES, after=(True, False))
 def list_stale(d: Dialect, scope: str, after: bool) -> Executable:
     """A page of logs to remove for good, with about how many rows each has."""
-    count = (
-        select(func.count())
-        .select_from(CHECKPOINTS)
-        .where(same_log(CHECKPOINTS, THREADS))
-        .scalar_subquery()
-    )
+
+    def count(table: Any, *where: ColumnElement[bool]) -> Any:
+        rows = select(func.count()).select_from(table).where(same_log(table, THREADS), *where)
+        return rows.scalar_subquery()
+
+    going = count(CHECKPOINTS) + count(DELTAS, DELTAS.c.kind.in_(words("entry")))
     return (
-        select(*(THREADS.c[name] for name in _ID), THREADS.c.next_seq, count.label("going"))
+        select(*(THREADS.c[name] for name in _ID), THREADS.c.next_seq, going.label("going"))
         .where(*_within(scope, after), stale())
         .order_by(*(THREADS.c[name] for name in _ID))
         .limit(bindparam("p_limit"))
@@ -335,8 +341,9 @@ def move_listed(d: Dialect) -> Executable:
 
 @statement(table=tuple(_TABLES))
 def empty_listed(d: Dialect, table: str) -> Executable:
-    """Delete the rows of a list of logs."""
-    return delete(_TABLES[table]).where(_listed(d, _TABLES[table]))
+    """Delete the rows of a list of logs; or of those the entries."""
+    gone = delete(_TABLES[table]).where(_listed(d, _TABLES[table]))
+    return gone.where(DELTAS.c.kind.in_(words("entry"))) if table == "entries" else gone
 
 
 def _lock(
@@ -380,7 +387,8 @@ def remove_listed(
     if not locked:
         return Removed([], 0, False)
     listed = list_binds(locked)
-    gone = yield empty_listed(d, table="checkpoints"), listed
+    gone = (yield empty_listed(d, table="checkpoints"), listed).touched
+    gone += (yield empty_listed(d, table="entries"), listed).touched
     yield empty_listed(d, table="deltas"), listed
     yield empty_listed(d, table="threads"), listed
-    return Removed(locked, gone.touched, False)
+    return Removed(locked, gone, False)

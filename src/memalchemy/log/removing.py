@@ -33,6 +33,7 @@ class Head(NamedTuple):
     head_id: str | None
     expires_at: datetime | None
     deleted_at: datetime | None
+    version: int
 
     def is_live(self, now: datetime) -> bool:
         return self.deleted_at is None and not self.is_expired(now)
@@ -122,11 +123,12 @@ def sweep_locked(d: Dialect, log: Log, *, renamed: bool, rewritten: bool = False
     return swept.touched
 
 
-@statement(table=("checkpoints", "deltas"), scope=("log", "thread"))
+@statement(table=("checkpoints", "deltas", "entries"), scope=("log", "thread"))
 def empty(d: Dialect, table: str, scope: str) -> Executable:
-    """Delete the rows of a log, or of all logs of a thread."""
-    target = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}[table]
-    return delete(target).where(of_log(target) if scope == "log" else of_thread(target))
+    """Delete the rows of a log, or of all logs of a thread; or of those the entries."""
+    target = CHECKPOINTS if table == "checkpoints" else DELTAS
+    gone = delete(target).where(of_log(target) if scope == "log" else of_thread(target))
+    return gone.where(DELTAS.c.kind.in_(words("entry"))) if table == "entries" else gone
 
 
 @statement()
@@ -135,12 +137,15 @@ def remove_head(d: Dialect) -> Executable:
     return delete(THREADS).where(of_log(THREADS))
 
 
-@statement()
-def bury(d: Dialect) -> Executable:
-    """Turn the heads of a thread into tombstones: ids and the epoch, nothing else."""
+@statement(scope=("log", "thread"))
+def bury(d: Dialect, scope: str) -> Executable:
+    """Turn the head of a log, or those of a thread, into tombstones: ids and the epoch alone."""
     return (
         update(THREADS)
-        .where(of_thread(THREADS), THREADS.c.deleted_at.is_(None))
+        .where(
+            of_log(THREADS) if scope == "log" else of_thread(THREADS),
+            THREADS.c.deleted_at.is_(None),
+        )
         .values(
             deleted_at=bindparam("p_now"),
             epoch=THREADS.c.epoch + 1,
@@ -158,29 +163,41 @@ def bury(d: Dialect) -> Executable:
 def delete_thread(d: Dialect, log: Log, now: datetime) -> Program[bool]:
     """Delete all logs of a thread, leaving tombstones; whether a live one was there."""
     rows = yield lock_thread(d), log.binds()
-    heads = [Head._make(row) for row in rows]
+    return (yield from _bury_locked(d, log, [Head._make(row) for row in rows], "thread", now))
+
+
+def delete_log(d: Dialect, log: Log, now: datetime) -> Program[bool]:
+    """Delete one log, leaving a tombstone; whether it was there. The thread's others stay."""
+    rows = yield lock_log(d), log.binds()
+    return (yield from _bury_locked(d, log, [Head._make(row) for row in rows], "log", now))
+
+
+def _bury_locked(
+    d: Dialect, log: Log, heads: list[Head], scope: str, now: datetime
+) -> Program[bool]:
     if all(head.deleted_at is not None for head in heads):
         return False
-    yield empty(d, table="checkpoints", scope="thread"), log.binds()
-    yield empty(d, table="deltas", scope="thread"), log.binds()
-    yield bury(d), log.binds() | {"p_now": now, "p_meta": {}}
+    yield empty(d, table="checkpoints", scope=scope), log.binds()
+    yield empty(d, table="deltas", scope=scope), log.binds()
+    yield bury(d, scope=scope), log.binds() | {"p_now": now, "p_meta": {}}
     return any(head.is_live(now) for head in heads)
 
 
 def remove_log(
     d: Dialect, log: Log, only_if: Callable[[Head], bool] = lambda head: True
 ) -> Program[int]:
-    """Remove one log for good, tombstone included; how many checkpoints it had.
+    """Remove one log for good, tombstone included; how many checkpoints and entries it had.
 
     *only_if* looks at the head under its lock: what made the log removable may be over by then.
     """
     rows = yield lock_log(d), log.binds()
     if not rows or not only_if(Head._make(rows[0])):
         return 0
-    gone = yield empty(d, table="checkpoints", scope="log"), log.binds()
+    gone = (yield empty(d, table="checkpoints", scope="log"), log.binds()).touched
+    gone += (yield empty(d, table="entries", scope="log"), log.binds()).touched
     yield empty(d, table="deltas", scope="log"), log.binds()
     yield remove_head(d), log.binds()
-    return gone.touched
+    return gone
 
 
 @statement()

@@ -8,6 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from memalchemy.memory.conversation import Conversation, ConversationView
+    from memalchemy.memory.conversation_store import ConversationStore
     from memalchemy.memory.episodes import (
         BaseEpisodeStore,
         Episode,
@@ -35,6 +37,9 @@ __all__ = [
     "ABSENT",
     "BaseEpisodeStore",
     "BaseMemoryManager",
+    "Conversation",
+    "ConversationStore",
+    "ConversationView",
     "Episode",
     "EpisodeFormatMode",
     "EpisodeStore",
@@ -64,6 +69,9 @@ _LATER = {
     "ABSENT": "key_value",
     "BaseEpisodeStore": "episodes",
     "BaseMemoryManager": "sessions",
+    "Conversation": "conversation",
+    "ConversationStore": "conversation_store",
+    "ConversationView": "conversation",
     "Episode": "episodes",
     "EpisodeFormatMode": "episodes",
     "EpisodeStore": "episodes",

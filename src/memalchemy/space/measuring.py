@@ -11,6 +11,7 @@ from sqlalchemy import Executable, and_, bindparam, case, distinct, func, not_, 
 from memalchemy.database import Database
 from memalchemy.dialects import TEXT_INDEXES, Dialect
 from memalchemy.keys import decode_namespace
+from memalchemy.log.entries import has_anything
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, live, same_log, words
 from memalchemy.search.scope import EMBEDDINGS, HOUSE, ITEMS, live_item
 from memalchemy.statements import Answer, Program, statement
@@ -100,9 +101,9 @@ class Space:
 
 @statement()
 def count_threads(d: Dialect) -> Executable:
-    """How many live threads a tenant has, with a checkpoint."""
+    """How many live threads a tenant has, with a checkpoint or an entry."""
     return select(func.count(distinct(THREADS.c.thread_id))).where(
-        THREADS.c.tenant == bindparam("k_tenant"), live(), THREADS.c.head_id.is_not(None)
+        THREADS.c.tenant == bindparam("k_tenant"), live(), has_anything()
     )
 
 

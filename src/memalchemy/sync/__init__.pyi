@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from os import PathLike
 from typing import Any, Literal, Self
 
@@ -14,6 +15,9 @@ from memalchemy.contracts import (
     CheckpointerCapabilities,
     CheckpointInfo,
     Diff,
+    Entry,
+    EntryHit,
+    LogReading,
     Retention,
     SearchHits,
     Seconds,
@@ -26,16 +30,19 @@ from memalchemy.database import T, U
 from memalchemy.database.running import Then
 from memalchemy.dialects import Dialect
 from memalchemy.events import Event
+from memalchemy.memory.conversation_store import Ids, Messages
 from memalchemy.memory.episodes import BaseEpisodeStore, Episode, MetadataFunction, RecallMode
 from memalchemy.memory.extracting import Extract
 from memalchemy.memory.facts import MemoryFact
 from memalchemy.memory.key_value import KeyValueEntry
+from memalchemy.memory.managers import ConversationManager
 from memalchemy.memory.memories import Memory
 from memalchemy.memory.scopes import NamespaceResolver
 from memalchemy.memory.sessions import ExtractFn, ExtractMode
 from memalchemy.memory.user_memory import Facts, Messages
 from memalchemy.memory.vector_store import MemoryResult
 from memalchemy.search.vectors import Metric
+from memalchemy.state import Message
 from memalchemy.statements import Program
 from memalchemy.store.batches import Batch
 from memalchemy.store.embedding import Embedder, Index
@@ -44,9 +51,13 @@ from memalchemy.sync.face import LazyIterator as LazyIterator
 from memalchemy.sync.host import HostConnection as HostConnection
 from memalchemy.sync.host import Savepoint as Savepoint
 from memalchemy.sync.host import Transaction as Transaction
+from memalchemy.threads.reading import T
 
 __all__ = [
     "Checkpointer",
+    "Conversation",
+    "ConversationStore",
+    "ConversationView",
     "Database",
     "EpisodeStore",
     "EpisodicMemory",
@@ -59,6 +70,7 @@ __all__ = [
     "Savepoint",
     "Store",
     "StoreContext",
+    "ThreadLog",
     "Transaction",
     "UserMemoryStore",
     "VectorStore",
@@ -382,9 +394,10 @@ class Checkpointer:
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> LazyIterator[dict[str, Any]]:
-        """Every checkpoint that `forget` would erase, as a JSON object.
+        """Every checkpoint and entry that `forget` would erase, as a JSON object.
 
-        Thread by thread, oldest checkpoint first. Values that JSON lacks are tagged objects such as
+        Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
+        have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
         ``{"~b": base64}``.
         """
 
@@ -401,9 +414,9 @@ class Checkpointer:
         Exactly one of the three. All logs and namespaces, expired ones too, leaving no tombstone,
         and no word of them in a text index. A thread has *metadata* if one of its checkpoints has
         each of it, an item of a store if its own metadata has all; its vectors go too. Returns how
-        many checkpoints and items went. `export` with the same argument writes out the same
-        checkpoints. What the database itself keeps (free pages, write-ahead logs, backups) is
-        beyond it.
+        many checkpoints, entries and items went. `export` with the same argument writes out the
+        same checkpoints and entries. What the database itself keeps (free pages, write-ahead logs,
+        backups) is beyond it.
         """
 
     def fork(
@@ -616,9 +629,255 @@ class Checkpointer:
         """Remove threads that were not saved for so long, expired threads, and old tombstones.
 
         Without *older_than_days* (``None``) only the latter two, which no reader sees. Returns how
-        many checkpoints went. A thread goes as a whole; otherwise batches, busy threads, *dry_run*
-        and *progress* are as in `prune`. `memalchemy.space.reclaim` gives the space back.
+        many checkpoints and entries went. A thread goes as a whole; otherwise batches, busy
+        threads, *dry_run* and *progress* are as in `prune`. `memalchemy.space.reclaim` gives the
+        space back.
         """
+
+class Conversation:
+    """The messages of a thread, in the order in which they were said, and a policy over them.
+
+    Every object on the same thread, in whatever process, sees the same messages, and two that add
+    at once lose none. Adding stores what is new and reads nothing; reading all again asks the
+    database for what is new, and whether the rest is as it was.
+
+    Args:
+        db: where to keep it.
+        thread_id: whose conversation.
+        manager: what of it `messages` gives; everything without one.
+        namespace: keeps several conversations of one thread apart.
+        index_text: make the words of messages findable, with ``conversation.log.search``.
+        ttl: how long it lives after its last message, in seconds or as a timedelta.
+
+    ``log`` is the `ThreadLog` below it, with searching, forking and the rest. Every method takes
+    ``connection=``, a `Connection` or `Session` of the host.
+
+    Raises, from any method:
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        thread_id: str,
+        *,
+        manager: ConversationManager | None = None,
+        namespace: Iterable[str] = ('conversation',),
+        index_text: bool = True,
+        ttl: Seconds | None = None,
+    ) -> None: ...
+    def add(
+        self,
+        *messages: Any,
+        keys: Sequence[str | None] | str | None = None,
+        occurred_at: datetime | Sequence[datetime] | None = None,
+        expected_version: int | Unset = ...,
+        connection: HostConnection | None = None,
+    ) -> list[int]:
+        """Add messages, all or none, and return their positions.
+
+        Each is a `Message`, a dict in OpenAI's format, or an object with role and content; a list
+        of them, too. Two texts are what the user said and what the assistant answered, and nothing
+        is added if both are empty.
+
+        Args:
+            keys: for each message a key, or ``None``; one whose key is there is not added again.
+            occurred_at: when it was said, for all or for each; now, if not given.
+            expected_version: add only if the log is at this version.
+
+        Raises:
+            TypeError, ValueError: one of them is not a message; nothing was added.
+            NotSerialisable, TooLarge, Conflict, ThreadDeleted: as `ThreadLog.append`.
+        """
+
+    def amend_last(
+        self,
+        content: str | list[Any],
+        *,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Give the last message of the assistant another content; whether there is one.
+
+        Other messages may be added meanwhile; none is lost.
+        """
+
+    def clear(self, *, connection: HostConnection | None = None) -> int:
+        """Remove all messages and the summary; how many messages there were."""
+
+    def count(self, *, connection: HostConnection | None = None) -> int:
+        """How many messages there are, whatever the manager."""
+
+    def delete(self, *, connection: HostConnection | None = None) -> bool:
+        """Delete the conversation; whether it was there. The thread's other logs stay."""
+
+    def history(
+        self,
+        *,
+        after: int | None = None,
+        limit: int | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[Message]:
+        """All messages as they were added, whatever the manager; the newest *limit*, or those
+        beyond a position.
+        """
+
+    def messages(self, *, connection: HostConnection | None = None) -> list[Message]:
+        """What goes to the model: all messages, or what the manager makes of them, oldest first.
+
+        A summary that a manager writes is kept, and not written again by any process until more
+        has been said than it allows; or until a message that it stands for was changed.
+
+        Raises:
+            Corrupt: what is stored does not match its checksum.
+        """
+
+    def purge_messages(self, older_than: Seconds, batch: int = 500) -> int:
+        """Remove messages older than that; how many. See `ConversationStore.purge_messages`."""
+
+    def restore(
+        self,
+        snapshot: Mapping[str, Any] | Sequence[Any],
+        *,
+        connection: HostConnection | None = None,
+    ) -> None:
+        """Make the conversation what a `snapshot` says, or a list of messages.
+
+        Only the difference is written: messages that are the same from the start on stay. A
+        ``summary`` stands before the messages, or for the first ``summarized`` of them; with a list
+        the one that there is stays, if it stands for messages that do.
+        """
+
+    def snapshot(self, *, connection: HostConnection | None = None) -> dict[str, Any]:
+        """All there is, as plain values: ``messages`` (records), ``summary`` (a text or ``None``),
+        ``summarized`` (how many of the messages it stands for), and what `restore` was given
+        besides.
+        """
+
+    def text(self, *, connection: HostConnection | None = None) -> str:
+        """`messages` as text: ``User: …`` and ``Assistant: …``, an empty line between turns."""
+
+    def view(self) -> ConversationView:
+        """A reader of its own, which knows nothing yet; any number of them may look on."""
+
+class ConversationStore:
+    """Loads and saves histories.
+
+    A history that is saved again is compared with what is there, and only the difference is
+    written: in most cases the messages that are new.
+
+    Args:
+        db: where to keep them.
+        namespace, index_text, ttl: as of `Conversation`.
+
+    Raises, from any method:
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        namespace: Iterable[str] = ('conversation',),
+        index_text: bool = True,
+        ttl: Seconds | None = None,
+    ) -> None: ...
+    def clear(self) -> int:
+        """Delete all conversations of the namespace, one by one; how many."""
+
+    def conversation(
+        self,
+        conversation_id: str,
+        *,
+        manager: ConversationManager | None = None,
+    ) -> Conversation:
+        """One of them, to add to."""
+
+    def delete(self, conversation_id: str, *, connection: HostConnection | None = None) -> bool:
+        """Delete a conversation; whether it was there. The thread's other logs stay."""
+
+    def list(
+        self,
+        limit: int = 100,
+        pattern: str = "*",
+        *,
+        connection: HostConnection | None = None,
+    ) -> Ids:
+        """The ids of conversations with a message, most recently written first.
+
+        *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``.
+        """
+
+    def load(self, conversation_id: str, *, connection: HostConnection | None = None) -> Messages:
+        """All messages, oldest first; ``[]`` if there are none.
+
+        Raises:
+            Corrupt: what is stored does not match its checksum.
+        """
+
+    def load_snapshot(
+        self,
+        conversation_id: str,
+        *,
+        connection: HostConnection | None = None,
+    ) -> dict[str, Any] | None:
+        """What was saved as a snapshot, as `Conversation.snapshot` gives it; ``None`` if nothing
+        was.
+        """
+
+    def purge_messages(
+        self,
+        older_than: Seconds,
+        thread_id: str | None = None,
+        batch: int = 500,
+    ) -> int:
+        """Remove messages older than that, of one conversation or of all; how many.
+
+        What goes is whole: an exchange, which is what the user said and all up to what the user
+        said next, goes when its newest message is old; from the start on, up to the first exchange
+        that stays. System messages stay, summaries of what went do not. Each transaction removes
+        about *batch* messages; interrupted, run it again.
+        """
+
+    def save(
+        self,
+        conversation_id: str,
+        messages: Mapping[str, Any] | Sequence[Any],
+        *,
+        connection: HostConnection | None = None,
+    ) -> None:
+        """Make a conversation these messages, or this snapshot: ``{"messages": …, "summary": …}``.
+
+        Messages are what `Conversation.add` takes. What a snapshot has besides is kept as it is. Of
+        two that save at once the later wins, and what it wrote is whole.
+
+        Raises:
+            TypeError, ValueError: one of them is not a message; nothing was written.
+            NotSerialisable, TooLarge: one of them cannot be stored; nothing was written.
+        """
+
+class ConversationView:
+    """What one reader knows of a conversation; see `Conversation.view`.
+
+    `refresh` reads only what was added since it was last called. If something was taken back or
+    changed meanwhile, it reads everything again, and ``restarted`` says so. Managers have no part
+    in it.
+    """
+
+    def __init__(self, conversation: Conversation) -> None: ...
+    @property
+    def messages(self) -> list[Message]:
+        """All messages that it knows, oldest first."""
+
+    def refresh(self, *, connection: HostConnection | None = None) -> list[Message]:
+        """Look, and return the messages that are new; all, if ``restarted``. One round trip."""
+
+    @property
+    def restarted(self) -> bool:
+        """Whether the last `refresh` gave everything anew, in place of what was known."""
+
+    @property
+    def version(self) -> int:
+        """The version of the conversation's log that it knows; 0 before the first look."""
 
 class EpisodeStore:
     """Episodes in the database: whole or absent, one of each id, seen by every process.
@@ -1526,6 +1785,267 @@ class StoreContext:
 
     def set_global(self, key: str, value: Any, metadata: Mapping[str, Any] | None = None) -> None:
         """Share a value with all."""
+
+class ThreadLog:
+    """Keeps what happens in a thread, in order: any values, appended, read, taken back.
+
+    Order is that of positions, which are allotted one after another whoever appends, never that of
+    a clock. Every write is whole or absent, and costs the same however long the log is. Writes take
+    ``expected_version``: the log's `version` that the caller has seen, 0 for a log that is not
+    there; if it has moved on, `Conflict` is raised and nothing is changed.
+
+    Args:
+        db: where to keep them.
+        namespace: keeps several uses of one thread id apart.
+        index_text: make the words of entries findable with `search`.
+        ttl: how long a log lives after its last append, in seconds or as a timedelta.
+
+    Every method takes ``connection=``, a `Connection` or `Session` of the host: the work
+    is then part of the host's transaction, sees its own writes, and is gone after a rollback.
+
+    Raises, from any method:
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        namespace: Iterable[str] = ('log',),
+        index_text: bool = True,
+        ttl: Seconds | None = None,
+    ) -> None: ...
+    def append(
+        self,
+        thread_id: str,
+        entries: Any,
+        *,
+        keys: Sequence[str | None] | str | None = None,
+        expected_version: int | Unset = ...,
+        occurred_at: datetime | Sequence[datetime] | None = None,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[int]:
+        """Append one entry, or a list of them, and return their positions; all or none.
+
+        Without *keys* it is one round trip on PostgreSQL. If the connection is lost in the middle
+        of it, nobody knows whether it happened: the error says ``maybe_applied``. With *keys* such
+        an append is repeated, because it is safe to.
+
+        Args:
+            entries: a value, or a list of values; see `memalchemy.codec.values` for what they may
+                hold. A list is several entries: put one that is itself a list into a list.
+            keys: for each entry a key of up to 128 characters, or ``None``. An entry whose key is
+                in the log is not appended again; its position is returned.
+            occurred_at: when it happened, for all or for each; now, if not given.
+            ttl: in place of the log's own. The last append counts: after one without any, the log
+                does not expire.
+
+        Raises:
+            NotSerialisable, TooLarge: one of them cannot be stored; nothing was written.
+            Conflict: the log is not at *expected_version*.
+            ThreadDeleted: a version was expected, and the thread has been deleted since.
+        """
+
+    def clear(
+        self,
+        thread_id: str,
+        *,
+        expected_version: int | Unset = ...,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Remove all entries; how many they were. The log itself stays, and so do its versions."""
+
+    def count(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
+        """How many entries the log has. They are counted: this takes longer as there are more."""
+
+    def delete(self, thread_id: str, *, connection: HostConnection | None = None) -> bool:
+        """Delete this log of the thread; whether it was there.
+
+        The thread's other logs, its checkpoints too, stay: `Checkpointer.delete` deletes a thread
+        with all its logs. For a day an append that expects a version gets `ThreadDeleted`.
+        """
+
+    def edit(
+        self,
+        thread_id: str,
+        position: int,
+        value: Any,
+        *,
+        expected_version: int | Unset = ...,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Give the entry at *position* another value; whether it was there.
+
+        Its position, key and times stay.
+
+        Raises:
+            NotSerialisable, TooLarge, Conflict, ThreadDeleted: as `append`.
+        """
+
+    def fork(
+        self,
+        thread_id: str,
+        position: int | None = None,
+        *,
+        new_thread_id: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> str:
+        """Copy the log up to *position* (all of it, without) into a new thread; return its id.
+
+        ``THREAD-fork-xxxxxxxx`` if none is given. Positions, keys and times are those of the
+        original; the two share nothing afterwards.
+
+        Raises:
+            NotFound: there is no such entry, or none at all.
+            Conflict: the new thread holds something in this namespace already.
+            ValueError: the new thread is the old one.
+        """
+
+    def list_older(
+        self,
+        cutoff: datetime,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> list[str]:
+        """The ids of threads with an entry that occurred before *cutoff*, in the order of ids.
+
+        A page of *limit*, beyond the id *after*.
+        """
+
+    def list_threads(
+        self,
+        limit: int = 100,
+        pattern: str = "*",
+        *,
+        connection: HostConnection | None = None,
+    ) -> list[str]:
+        """The ids of threads with an entry, most recently written first.
+
+        *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``.
+        """
+
+    def pop(
+        self,
+        thread_id: str,
+        *,
+        expected_version: int | Unset = ...,
+        connection: HostConnection | None = None,
+    ) -> Entry | None:
+        """Remove the newest entry and return it; ``None`` if there is none.
+
+        Of several that pop at once, in whatever processes, no two are given the same entry.
+
+        Raises:
+            Corrupt: what is stored does not match its checksum; it was not removed.
+        """
+
+    def range(
+        self,
+        thread_id: str,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[Entry]:
+        """Entries in order: the first *limit* of those that every given bound lets through.
+
+        Positions beyond *after* and below *before*; occurred at *since* or later, and earlier than
+        *until*. Positions are looked up, times are compared entry by entry.
+        """
+
+    def read(
+        self,
+        thread_id: str,
+        seen: LogReading | None = None,
+        *,
+        connection: HostConnection | None = None,
+    ) -> LogReading:
+        """All entries; after an earlier reading *seen*, only what is new since, if that will do.
+
+        It will while nothing was removed or edited. Otherwise ``complete`` is set, and the entries
+        are all that there are, in place of those that were read before. One round trip.
+        """
+
+    def remove(
+        self,
+        thread_id: str,
+        positions: Iterable[int],
+        *,
+        expected_version: int | Unset = ...,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Remove the entries at *positions*, in one transaction; how many of them there were.
+
+        Raises:
+            Conflict, ThreadDeleted: as `append`.
+        """
+
+    def replace_suffix(
+        self,
+        thread_id: str,
+        after: int,
+        entries: Any,
+        *,
+        keys: Sequence[str | None] | str | None = None,
+        expected_version: int | Unset = ...,
+        occurred_at: datetime | Sequence[datetime] | None = None,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[int]:
+        """Put entries in place of all beyond position *after* (0: of all), in one transaction.
+
+        Their positions are new ones. Otherwise as `append`; without entries it cuts off the end.
+        """
+
+    def scan(
+        self,
+        thread_id: str,
+        make: Callable[[int, Any, int], T],
+        seen: LogReading | None = None,
+        *,
+        connection: HostConnection | None = None,
+    ) -> tuple[LogReading, list[T]]:
+        """`read`, for those who need neither keys nor times: some times as fast.
+
+        *make* is called with each position, value and checksum, maybe in another thread; what it
+        returned is given beside the reading, which has no entries.
+        """
+
+    def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        thread_id: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[EntryHit]:
+        """Entries that hold words of *query*, best first; of one thread, or of all.
+
+        Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
+        *query* is an operator. A query without words finds nothing.
+        """
+
+    def tail(
+        self,
+        thread_id: str,
+        limit: int = 100,
+        *,
+        before: int | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[Entry]:
+        """The newest *limit* entries, the oldest of them first; those below position *before*.
+
+        Raises:
+            Corrupt: what is stored does not match its checksum. From every reading method.
+        """
+
+    def version(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
+        """The log's version, which every write moves; 0 if it is not there."""
 
 class UserMemoryStore:
     """Facts about users.

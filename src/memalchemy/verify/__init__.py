@@ -81,6 +81,7 @@ async def verify(
         rows=tally.rows,
         checkpoints=tally.checkpoints,
         states=tally.states,
+        entries=tally.entries,
         items=tally.items,
         payload_bytes=tally.payload_bytes,
         state_bytes=tally.state_bytes,

@@ -13,8 +13,11 @@ from typing import Any
 
 from sqlalchemy import Executable
 
+from memalchemy.codec.items import CODEC as VALUE_CODEC
+from memalchemy.codec.items import decode_item
 from memalchemy.codec.values import Parts, state_size
 from memalchemy.database import Database, off_loop
+from memalchemy.errors import Corrupt
 from memalchemy.keys import decode_namespace
 from memalchemy.log import STATES, Log
 from memalchemy.statements import Answer, Program
@@ -26,7 +29,6 @@ PAGE = 500
 BATCH_ROWS = 100
 BATCH_BYTES = 8 * 1024 * 1024
 END = 2**62
-KNOWN_KINDS = ("entry", "write")
 
 
 async def ask(db: Database, statement: Executable, binds: Mapping[str, Any]) -> Answer:
@@ -136,12 +138,29 @@ class LogReading:
             self.tally.payload_bytes += len(row.payload)
             if row.kind in STATES:
                 await self._state(row)
-            elif row.kind in KNOWN_KINDS:
+            elif row.kind == "entry":
+                await self._entry(row)
+            elif row.kind == "write":
                 unchecked = self.tally.unchecked
                 unchecked[row.kind] = unchecked.get(row.kind, 0) + 1
             else:
                 self._blame(Fault(row.seq, "kind", f"its kind is {row.kind!r}"), row)
             self._bases.passed(row.seq)
+
+    async def _entry(self, row: Any) -> None:
+        payload = bytes(row.payload)
+        try:
+            await off_loop(len(payload), partial(decode_item, payload, row.checksum, row.codec))
+        except Corrupt as error:
+            self._add(
+                "payload" if row.codec == VALUE_CODEC else "codec",
+                f"the entry at position {row.seq}: {error}",
+                seq=row.seq,
+                remedy=self._python("ThreadLog")
+                + f".edit({self.log.thread_id!r}, {row.seq}, value)",
+            )
+        else:
+            self.tally.entries += 1
 
     async def _state(self, row: Any) -> None:
         if row.checkpoint_id is not None:
@@ -317,7 +336,8 @@ class LogReading:
         thread = self.log.thread_id
         new = f"{thread}-restored"
         if self.log.namespace != "/":
-            return f"{self._python()}.fork({thread!r}, {checkpoint_id!r}, new_thread_id={new!r})"
+            forking = f".fork({thread!r}, {checkpoint_id!r}, new_thread_id={new!r})"
+            return self._python("Checkpointer") + forking
         return f"{_program(self.log)} fork {shlex.join((thread, checkpoint_id))} --to " + (
             shlex.quote(new)
         )
@@ -325,12 +345,12 @@ class LogReading:
     def _delete(self, checkpoint_id: str) -> str:
         thread = self.log.thread_id
         if self.log.namespace != "/":
-            return f"{self._python()}.delete({thread!r}, {checkpoint_id!r})"
+            return f"{self._python('Checkpointer')}.delete({thread!r}, {checkpoint_id!r})"
         return f"{_program(self.log)} delete {shlex.join((thread, checkpoint_id))}"
 
-    def _python(self) -> str:
+    def _python(self, feature: str) -> str:
         # The command line works in the default namespace.
-        return f"Checkpointer(db, namespace={decode_namespace(self.log.namespace)!r})"
+        return f"{feature}(db, namespace={decode_namespace(self.log.namespace)!r})"
 
     def _add(self, code: str, sentence: str, **more: Any) -> None:
         self.tally.add(code, sentence, self.log, **more)

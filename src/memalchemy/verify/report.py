@@ -85,10 +85,12 @@ class Report:
     sampled: bool
     logs: int
     rows: int
-    """Entries of logs that were looked at."""
+    """Rows of logs that were looked at."""
     checkpoints: int
     states: int
     """States that were rebuilt and held to their checksum."""
+    entries: int
+    """Entries, such as messages, that were held to their checksum."""
     items: int
     """Items of stores that were read."""
     payload_bytes: int
@@ -121,6 +123,7 @@ class Tally:
     rows: int = 0
     checkpoints: int = 0
     states: int = 0
+    entries: int = 0
     items: int = 0
     payload_bytes: int = 0
     state_bytes: int = 0
@@ -150,6 +153,7 @@ class Tally:
         for kind, count in sorted(self.unchecked.items()):
             self.add(
                 "unchecked",
-                f"{count:,} rows of kind {kind!r} were not checked: this release reads states only",
+                f"{count:,} rows of kind {kind!r} were not checked: this release reads states and "
+                "entries",
                 severity="note",
             )

@@ -2,9 +2,11 @@
 
     python -m workers.tally URL TENANT PROCESSES ROLE TASKS TIMES
 
-Each writes a line for everything that the store acknowledged to it. Roles: ``count`` adds one to
-``counter`` as often as it is told, ``create`` creates ``item 0``, ``item 1`` and on if they are not
-there, ``take`` deletes them if they are at version 1, ``add`` puts vectors of its own.
+Each writes a line for everything that the store acknowledged to it. Roles of a store: ``count``
+adds one to ``counter`` as often as it is told, ``create`` creates ``item 0``, ``item 1`` and on if
+they are not there, ``take`` deletes them if they are at version 1, ``add`` puts vectors of its own.
+Roles of a log: ``say`` appends pairs of entries, under keys that others use too, ``pop`` takes
+entries until there are none.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from memalchemy import Conflict, Database, Store
+from memalchemy import Conflict, Database, Store, ThreadLog
 
 SPACE = ("tally",)
 
@@ -69,11 +71,27 @@ async def add(store: Store, task: str, times: int) -> None:
         tell(added=key, seen=key in {result.item.key for result in near})
 
 
+async def say(store: Store, task: str, times: int) -> None:
+    log = ThreadLog(store.db)
+    for number in range(times):
+        own = await log.append("talk", [[task, number, 0], [task, number, 1]])
+        shared = await log.append("talk", f"shared {number}", keys=f"shared {number}")
+        tell(own=own, shared=shared, number=number, task=task)
+
+
+async def pop(store: Store, task: str, times: int) -> None:
+    log = ThreadLog(store.db)
+    while (entry := await log.pop("talk")) is not None:
+        tell(popped=entry.position, task=task)
+
+
 ROLES: dict[str, Callable[[Store, str, int], Awaitable[None]]] = {
     "count": count,
     "create": create,
     "take": take,
     "add": add,
+    "say": say,
+    "pop": pop,
 }
 
 

@@ -1,0 +1,156 @@
+"""Which threads there are: the heads of one namespace, most recently written first, by a glob."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Executable, and_, bindparam, func, literal_column, select
+
+from memalchemy.database import Database, HostConnection
+from memalchemy.dialects import Dialect
+from memalchemy.keys import decode_namespace, encode_id
+from memalchemy.log.entries import holds_entries, is_entry
+from memalchemy.log.tables import DELTAS, THREADS, live, same_log
+from memalchemy.statements import Answer, Program, statement
+
+PAGE = 500
+
+
+@statement(of=("checkpoints", "entries"), after=(True, False), prefix=(True, False))
+def list_heads(d: Dialect, of: str, after: bool, prefix: bool) -> Executable:
+    """Threads with a checkpoint, or with an entry, most recently written first, in pages."""
+    scope = (THREADS.c[name] == bindparam(f"k_{name}") for name in ("tenant", "namespace"))
+    held = THREADS.c.head_id.is_not(None) if of == "checkpoints" else holds_entries()
+    query = (
+        select(THREADS.c.thread_id, THREADS.c.updated_at)
+        .where(and_(*scope), live(), held)
+        .order_by(THREADS.c.updated_at.desc(), THREADS.c.thread_id)
+        .limit(bindparam("p_limit"))
+    )
+    if prefix:
+        query = query.where(
+            THREADS.c.thread_id >= bindparam("p_low"), THREADS.c.thread_id < bindparam("p_high")
+        )
+    if after:
+        same = THREADS.c.updated_at == bindparam("p_updated_at")
+        query = query.where(
+            (THREADS.c.updated_at < bindparam("p_updated_at"))
+            | and_(same, THREADS.c.thread_id > bindparam("p_thread_id"))
+        )
+    return query
+
+
+@statement(after=(True, False))
+def list_old(d: Dialect, after: bool) -> Executable:
+    """Threads of a namespace with an entry that occurred before ``p_cutoff``, by their ids."""
+    scope = (THREADS.c[name] == bindparam(f"k_{name}") for name in ("tenant", "namespace"))
+    early = DELTAS.c.occurred_at < bindparam("p_cutoff", type_=DELTAS.c.occurred_at.type)
+    here = and_(same_log(DELTAS, THREADS), is_entry(), early)
+    old = select(literal_column("1")).select_from(DELTAS).where(here).exists()
+    query = select(THREADS.c.thread_id).where(and_(*scope), live(), old)
+    if after:
+        query = query.where(THREADS.c.thread_id > bindparam("p_thread_id"))
+    return query.order_by(THREADS.c.thread_id).limit(bindparam("p_limit"))
+
+
+@statement(scope=("tenant", "thread"))
+def list_entry_logs(d: Dialect, scope: str) -> Executable:
+    """Logs that have entries, in any namespace, most recently written first; and how many."""
+    here = and_(same_log(DELTAS, THREADS), is_entry())
+    count = select(func.count()).select_from(DELTAS).where(here).scalar_subquery()
+    query = select(
+        THREADS.c.thread_id, THREADS.c.namespace, THREADS.c.updated_at, count.label("entries")
+    ).where(THREADS.c.tenant == bindparam("k_tenant"), live(), holds_entries())
+    if scope == "thread":
+        query = query.where(THREADS.c.thread_id == bindparam("k_thread_id"))
+    order = (THREADS.c.updated_at.desc(), THREADS.c.thread_id, THREADS.c.namespace)
+    return query.order_by(*order).limit(bindparam("p_limit"))
+
+
+@dataclass(frozen=True, slots=True)
+class EntryLog:
+    """A log that has entries."""
+
+    thread_id: str
+    namespace: tuple[str, ...]
+    entries: int
+    updated_at: datetime
+
+
+async def entry_logs(
+    db: Database, thread_id: str | None = None, *, limit: int = 100
+) -> list[EntryLog]:
+    """The logs of a tenant that have entries, or those of one thread, last written first."""
+    scope = "tenant" if thread_id is None else "thread"
+    binds = {"k_tenant": db.tenant, "k_thread_id": thread_id, "p_limit": limit}
+    values = binds | {"p_now": datetime.now(UTC)}
+
+    def program() -> Program[Answer]:
+        return (yield list_entry_logs(db.dialect, scope=scope), values)
+
+    rows = await db.read(program, stale=True)
+    return [
+        EntryLog(row.thread_id, decode_namespace(row.namespace), row.entries, row.updated_at)
+        for row in rows
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadIds:
+    """The ids of threads that hold something in a namespace.
+
+    *of* is ``checkpoints`` or ``entries``; *pattern* a glob over the whole id, case-sensitive.
+    """
+
+    db: Database
+    path: str
+    of: str
+    pattern: str
+
+    async def first(self, limit: int, connection: HostConnection | None) -> list[str]:
+        """The first *limit* of them, most recently written first; they may be a moment old."""
+        matches = re.compile(fnmatch.translate(self.pattern)).match
+        within = _range_of(self.pattern)
+        binds: dict[str, Any] = {
+            "k_tenant": self.db.tenant,
+            "k_namespace": self.path,
+            "p_limit": PAGE,
+        }
+        if within is not None:
+            binds |= {"p_low": within[0], "p_high": within[1]}
+        found: list[str] = []
+        after = False
+        while len(found) < limit:
+            rows = await self._page(binds, after, within is not None, connection)
+            found += [row.thread_id for row in rows if matches(row.thread_id)]
+            if len(rows) < PAGE:
+                break
+            after = True
+            binds |= {"p_updated_at": rows[-1].updated_at, "p_thread_id": rows[-1].thread_id}
+        return found[:limit]
+
+    async def _page(
+        self, binds: dict[str, Any], after: bool, prefix: bool, connection: HostConnection | None
+    ) -> Answer:
+        statement = list_heads(self.db.dialect, of=self.of, after=after, prefix=prefix)
+        values = binds | {"p_now": datetime.now(UTC)}
+
+        def program() -> Program[Answer]:
+            return (yield statement, values)
+
+        return await self.db.read(program, connection=connection, stale=True)
+
+
+def _range_of(pattern: str) -> tuple[str, str] | None:
+    """The thread ids that can match a glob, as a range of what is stored: from, and up to before.
+
+    ``None``: all of them. Only for prefixes that are stored as they are spelt.
+    """
+    prefix = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+    if not prefix or encode_id(prefix) != prefix or prefix[-1] >= "\ud7ff":
+        return None
+    return prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)

@@ -1,0 +1,128 @@
+"""Entries as rows, and rows as entries: values, keys, times and words. Knows no statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from memalchemy.codec import items as codec
+from memalchemy.codec import text
+from memalchemy.codec.values import is_heavy
+from memalchemy.contracts import Entry, EntryHit
+from memalchemy.database import OFF_LOOP_BYTES
+from memalchemy.errors import Corrupt, MemalchemyError
+from memalchemy.keys import check_entry_key
+
+Row = dict[str, Any]
+
+
+def rows_of(
+    values: Sequence[Any],
+    keys: Sequence[str | None],
+    times: Sequence[datetime],
+    index_text: bool,
+) -> list[Row]:
+    """What is bound for each of *values*, in order.
+
+    Raises:
+        NotSerialisable, TooLarge: one of them cannot be stored; a note says which.
+    """
+    rows = []
+    for at, (value, key, occurred_at) in enumerate(zip(values, keys, times, strict=True)):
+        try:
+            row = encoded(value, index_text)
+        except MemalchemyError as error:
+            error.add_note(f"of entry {at} of {len(values)}; nothing was written")
+            raise
+        rows.append(row | {"p_entry_key": key, "p_occurred_at": occurred_at})
+    return rows
+
+
+def encoded(value: Any, index_text: bool) -> Row:
+    """What is bound for a value alone."""
+    payload, checksum = codec.encode_item(value)
+    return {
+        "p_raw_size": len(payload),
+        "p_codec": codec.CODEC,
+        "p_checksum": checksum,
+        "p_search_text": codec.search_text(value, {}) if index_text else None,
+        "p_payload": payload,
+    }
+
+
+def entry(thread_id: str, row: Any) -> Entry:
+    """A row as it was read.
+
+    Raises:
+        Corrupt: the payload is not what was stored; the message names thread and position.
+    """
+    return Entry(row.seq, value(thread_id, row), row.entry_key, row.occurred_at, row.stored_at)
+
+
+def entries(thread_id: str, rows: Iterable[Any]) -> list[Entry]:
+    """Rows in their order."""
+    return [entry(thread_id, row) for row in rows]
+
+
+def hit(row: Any, terms: list[list[str]]) -> EntryHit:
+    """A row that a search found."""
+    return EntryHit(
+        row.seq,
+        value(row.thread_id, row),
+        row.entry_key,
+        row.occurred_at,
+        row.stored_at,
+        row.thread_id,
+        float(row.score),
+        text.snippet(row.search_text, terms),
+    )
+
+
+def value(thread_id: str, row: Any) -> Any:
+    """The value of a row.
+
+    Raises:
+        Corrupt: the payload is not what was stored; the message names thread and position.
+    """
+    try:
+        return codec.decode_item(bytes(row.payload), row.checksum, row.codec)
+    except Corrupt as error:
+        raise Corrupt(f"entry {row.seq} of thread {thread_id!r}: {error}") from error
+
+
+def weight(rows: Iterable[Any]) -> int:
+    """How much there is to decode, in bytes."""
+    return sum(len(row.payload) for row in rows if row.payload is not None)
+
+
+def weight_of(values: Sequence[Any]) -> int:
+    """A guess of how long values take to encode, in bytes of a state."""
+    if len(values) > 2_000:
+        return OFF_LOOP_BYTES
+    return OFF_LOOP_BYTES if is_heavy(values) else 0
+
+
+def check_keys(keys: Sequence[str | None] | str | None, count: int) -> list[str | None]:
+    """A key for each entry, or ``None``; one string is the key of a single entry."""
+    if keys is None:
+        return [None] * count
+    given = [keys] if isinstance(keys, str) else list(keys)
+    if len(given) != count:
+        raise ValueError(f"keys= has {len(given)} keys for {count} entries; give one for each")
+    return [None if key is None else check_entry_key(key) for key in given]
+
+
+def check_times(
+    given: datetime | Sequence[datetime] | None, count: int, now: datetime
+) -> list[datetime]:
+    """When each entry occurred: now, at one time, or each at its own."""
+    times = [now] * count if given is None else given
+    if isinstance(times, datetime):
+        times = [times] * count
+    if len(times) != count:
+        raise ValueError(f"occurred_at= has {len(times)} times for {count} entries")
+    for time in times:
+        if time.tzinfo is None:
+            raise ValueError("occurred_at= is an aware datetime; this one has no time zone")
+    return list(times)

@@ -1,0 +1,135 @@
+"""Whole conversations, saved and loaded at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import memalchemy
+from memalchemy import Conversation, ConversationStore, Database
+from memalchemy.events import Event, subscribe
+from memalchemy.state import Message
+
+HISTORY = [Message.user("hello"), Message.assistant("hi"), Message.user("bye")]
+
+
+@pytest.fixture
+def conversations(db: Database) -> ConversationStore:
+    return memalchemy.ConversationStore(db)
+
+
+async def test_a_history_loads_as_it_was_saved(conversations: ConversationStore) -> None:
+    assert await conversations.load("c") == []
+    assert await conversations.load_snapshot("c") is None
+
+    await conversations.save("c", HISTORY)
+
+    assert await conversations.load("c") == HISTORY
+    records = [message.to_record() for message in HISTORY]
+    assert await conversations.load_snapshot("c") == {
+        "messages": records,
+        "summary": None,
+        "summarized": 0,
+    }
+    await conversations.save("d", records)
+    assert await conversations.load("d") == HISTORY
+
+
+async def test_a_snapshot_is_kept_with_all_that_it_has(conversations: ConversationStore) -> None:
+    snapshot = {"messages": [HISTORY[0]], "summary": "before", "tool_exchange": {"ids": ["a"]}}
+    await conversations.save("c", snapshot)
+
+    found = await conversations.load_snapshot("c")
+
+    assert found is not None
+    assert found["summary"] == "before"
+    assert found["tool_exchange"] == {"ids": ["a"]}
+    await conversations.save("c", {"messages": HISTORY, "summary": None})
+    assert (await conversations.load_snapshot("c") or {})["summary"] is None
+
+
+@pytest.mark.parametrize(
+    ("then", "written"),
+    [
+        (HISTORY, None),
+        ([*HISTORY, Message.assistant("ciao")], 1),
+        ([*HISTORY[:1], Message.assistant("HI"), *HISTORY[2:]], 2),
+        (HISTORY[:1], 0),
+        ([], 0),
+        ([Message.user("hello", metadata={"n": True}), *HISTORY[1:]], 3),
+    ],
+)
+async def test_saving_a_history_writes_the_difference(
+    conversations: ConversationStore, then: list[Message], written: int | None
+) -> None:
+    await conversations.save("c", HISTORY)
+    events: list[Event] = []
+    unsubscribe = subscribe(events.append)
+    await conversations.save("c", then)
+    unsubscribe()
+
+    replaced = [event.details["entries"] for event in events if event.name == "thread.replace"]
+    assert replaced == ([] if written is None else [written])
+    assert await conversations.load("c") == then
+
+
+async def test_what_looks_equal_and_is_not_is_written(conversations: ConversationStore) -> None:
+    await conversations.save("c", [Message.user("x", metadata={"n": 1})])
+    await conversations.save("c", [Message.user("x", metadata={"n": True})])
+
+    assert (await conversations.load("c"))[0].metadata["n"] is True
+
+
+async def test_of_two_that_save_at_once_one_is_there_whole(
+    conversations: ConversationStore,
+) -> None:
+    ours = [Message.user(f"ours {n}") for n in range(20)]
+    theirs = [Message.user(f"theirs {n}") for n in range(20)]
+
+    await asyncio.gather(*(conversations.save("c", h) for h in (ours, theirs) for _ in range(3)))
+
+    assert await conversations.load("c") in (ours, theirs)
+
+
+async def test_bad_messages_change_nothing(conversations: ConversationStore) -> None:
+    await conversations.save("c", HISTORY)
+    bad: list[Any] = ["text", 7, {"no": "messages"}, [7], {"messages": "text"}]
+
+    for given in bad:
+        with pytest.raises((TypeError, ValueError)):
+            await conversations.save("c", given)
+
+    assert await conversations.load("c") == HISTORY
+
+
+async def test_conversations_are_listed_deleted_and_cleared(
+    db: Database, conversations: ConversationStore
+) -> None:
+    for name in ("a-1", "a-2", "b"):
+        await conversations.save(name, HISTORY)
+    other = memalchemy.ConversationStore(db, namespace=("other",))
+    await other.save("a-1", HISTORY)
+
+    assert await conversations.list() == ["b", "a-2", "a-1"]
+    assert await conversations.list(pattern="a-*") == ["a-2", "a-1"]
+    assert await conversations.list(1) == ["b"]
+    assert await conversations.delete("b") is True
+    assert await conversations.delete("b") is False
+    assert await conversations.load("b") == []
+    assert await conversations.clear() == 2
+    assert await conversations.list() == []
+    assert await other.load("a-1") == HISTORY
+
+
+async def test_a_conversation_and_a_store_are_two_ways_to_one_history(
+    db: Database, conversations: ConversationStore
+) -> None:
+    await conversations.save("c", HISTORY)
+    talk: Conversation = conversations.conversation("c")
+
+    await talk.add(Message.assistant("ciao"))
+
+    assert await conversations.load("c") == [*HISTORY, Message.assistant("ciao")]
+    assert [hit.thread_id for hit in await talk.log.search("ciao")] == ["c"]

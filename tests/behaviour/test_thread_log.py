@@ -1,0 +1,583 @@
+"""What a log of entries guarantees, on every database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, update
+
+import memalchemy
+from memalchemy import (
+    Checkpointer,
+    Conflict,
+    Corrupt,
+    Database,
+    Entry,
+    NotFound,
+    NotSerialisable,
+    ThreadDeleted,
+    ThreadLog,
+    TooLarge,
+)
+from memalchemy.events import Event, subscribe
+from memalchemy.schema import DeltaRow, ThreadRow
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def log(db: Database) -> ThreadLog:
+    return memalchemy.ThreadLog(db)
+
+
+def values(entries: list[Entry]) -> list[Any]:
+    return [entry.value for entry in entries]
+
+
+async def test_entries_come_back_in_order_equal_and_of_the_same_types(log: ThreadLog) -> None:
+    given = [
+        {"role": "user", "content": "café\ud800"},
+        (1, {2}),
+        b"\x00",
+        Decimal("1.10"),
+        None,
+        NOON,
+    ]
+
+    positions = await log.append("t", given)
+
+    assert positions == [1, 2, 3, 4, 5, 6]
+    found = await log.tail("t")
+    assert values(found) == given
+    assert [type(value) for value in values(found)] == [type(value) for value in given]
+    assert [entry.position for entry in found] == positions
+
+
+async def test_a_value_that_is_a_list_goes_into_a_list(log: ThreadLog) -> None:
+    await log.append("t", [[1, 2]])
+
+    assert values(await log.tail("t")) == [[1, 2]]
+
+
+async def test_nothing_is_appended_by_an_empty_list(log: ThreadLog) -> None:
+    assert await log.append("t", []) == []
+    assert await log.version("t") == 0
+    assert await log.tail("t") == []
+
+
+async def test_a_log_that_is_not_there_is_empty_and_at_version_zero(log: ThreadLog) -> None:
+    assert await log.version("none") == 0
+    assert await log.count("none") == 0
+    assert await log.range("none") == []
+    assert await log.pop("none") is None
+    assert await log.clear("none") == 0
+    assert await log.edit("none", 1, "x") is False
+    assert await log.delete("none") is False
+
+
+async def test_the_tail_is_the_newest_and_goes_on_backwards(log: ThreadLog) -> None:
+    await log.append("t", list(range(10)))
+
+    newest = await log.tail("t", 3)
+    earlier = await log.tail("t", 3, before=newest[0].position)
+
+    assert values(newest) == [7, 8, 9]
+    assert values(earlier) == [4, 5, 6]
+    assert await log.tail("t", 0) == []
+
+
+async def test_a_range_is_bounded_by_positions_times_and_a_limit(log: ThreadLog) -> None:
+    times = [NOON + timedelta(minutes=n) for n in range(6)]
+    await log.append("t", list(range(6)), occurred_at=times)
+
+    assert values(await log.range("t", after=2)) == [2, 3, 4, 5]
+    assert values(await log.range("t", after=2, before=5)) == [2, 3]
+    assert values(await log.range("t", since=times[2], until=times[4])) == [2, 3]
+    assert values(await log.range("t", after=3, since=times[1], limit=2)) == [3, 4]
+    found = (await log.range("t", limit=1))[0]
+    assert found.occurred_at == NOON
+    assert found.stored_at > NOON
+
+
+async def test_an_entry_whose_key_is_there_is_not_appended_again(log: ThreadLog) -> None:
+    first = await log.append("t", ["a", "b"], keys=["ka", "kb"])
+
+    again = await log.append("t", ["A", "c", "d", "C"], keys=["ka", "kc", None, "kc"])
+
+    assert first == [1, 2]
+    assert again == [1, 3, 4, 3]
+    assert [(e.key, e.value) for e in await log.tail("t")] == [
+        ("ka", "a"),
+        ("kb", "b"),
+        ("kc", "c"),
+        (None, "d"),
+    ]
+
+
+async def test_an_append_of_what_is_there_changes_nothing(log: ThreadLog) -> None:
+    await log.append("t", "a", keys="k")
+    before = await log.version("t")
+
+    assert await log.append("t", "a", keys="k") == [1]
+    assert await log.version("t") == before
+
+
+async def test_a_key_is_of_its_log_alone_and_free_again_when_its_entry_goes(
+    db: Database, log: ThreadLog
+) -> None:
+    other = memalchemy.ThreadLog(db, namespace=("other",))
+    assert await log.append("t", "a", keys="k") == [1]
+    assert await log.append("u", "b", keys="k") == [1]
+    assert await other.append("t", "c", keys="k") == [1]
+
+    await log.pop("t")
+
+    assert await log.append("t", "d", keys="k") == [2]
+
+
+@pytest.mark.parametrize("key", ["", "\x00", "\ud800", "ключ", "k" * 128])
+async def test_any_text_can_be_a_key(log: ThreadLog, key: str) -> None:
+    await log.append("t", ["x"], keys=[key])
+
+    assert await log.append(
+        "t", ["y", "z"], keys=[key, key + "2" if len(key) < 99 else "other"]
+    ) == [1, 2]
+    assert (await log.tail("t"))[0].key == key
+
+
+async def test_many_keys_at_once_are_all_looked_up(log: ThreadLog) -> None:
+    keys = [f"key-{n}" for n in range(1200)]
+    await log.append("t", list(range(1200)), keys=keys)
+
+    positions = await log.append("t", list(range(1200)), keys=list(reversed(keys)))
+
+    assert positions == list(range(1200, 0, -1))
+    assert await log.count("t") == 1200
+
+
+async def test_what_cannot_be_appended_leaves_nothing(log: ThreadLog) -> None:
+    with pytest.raises(NotSerialisable):
+        await log.append("t", ["fine", object()])
+    with pytest.raises(TooLarge):
+        await log.append("t", ["fine", b"x" * (64 * 1024 * 1024)])
+    with pytest.raises(TooLarge):
+        await log.append("t", "x", keys="k" * 129)
+    with pytest.raises(ValueError, match="one for each"):
+        await log.append("t", ["a", "b"], keys=["k"])
+    with pytest.raises(ValueError, match="aware"):
+        await log.append("t", "a", occurred_at=datetime(2026, 1, 1))
+    with pytest.raises(TypeError):
+        await log.append("t", "a", expected_version="1")  # type: ignore[arg-type]
+
+    assert await log.version("t") == 0
+
+
+async def test_an_append_at_another_version_than_expected_is_a_conflict(log: ThreadLog) -> None:
+    assert await log.append("t", "a", expected_version=0) == [1]
+    version = await log.version("t")
+    await log.append("t", "b")
+
+    for keys in (None, "k"):
+        with pytest.raises(Conflict) as refused:
+            await log.append("t", "c", keys=keys, expected_version=version)
+        assert (refused.value.expected, refused.value.current) == (version, version + 1)
+        with pytest.raises(Conflict) as there:
+            await log.append("t", "c", keys=keys, expected_version=0)
+        assert there.value.current == version + 1
+        with pytest.raises(Conflict) as missing:
+            await log.append("none", "c", keys=keys, expected_version=3)
+        assert missing.value.current == 0
+    for work in (
+        lambda: log.pop("t", expected_version=version),
+        lambda: log.clear("t", expected_version=version),
+        lambda: log.edit("t", 1, "x", expected_version=version),
+        lambda: log.replace_suffix("t", 0, ["x"], expected_version=version),
+    ):
+        with pytest.raises(Conflict):
+            await work()
+
+    assert values(await log.tail("t")) == ["a", "b"]
+    assert await log.append("t", "c", keys="k", expected_version=version + 1) == [3]
+
+
+async def test_pop_takes_the_newest_and_its_position_is_not_given_out_again(log: ThreadLog) -> None:
+    await log.append("t", ["a", "b"])
+
+    popped = await log.pop("t")
+
+    assert popped is not None
+    assert (popped.position, popped.value) == (2, "b")
+    assert await log.append("t", "c") == [3]
+    assert values(await log.tail("t")) == ["a", "c"]
+
+
+async def test_every_entry_is_popped_exactly_once(log: ThreadLog) -> None:
+    await log.append("t", list(range(30)))
+
+    popped = await asyncio.gather(*(log.pop("t") for _ in range(40)))
+
+    found = [entry.value for entry in popped if entry is not None]
+    assert sorted(found) == list(range(30))
+    assert popped.count(None) == 10
+
+
+async def test_appends_at_once_lose_nothing_and_stay_together(log: ThreadLog) -> None:
+    batches = [[f"{writer}-{n}" for n in range(3)] for writer in range(20)]
+
+    positions = await asyncio.gather(*(log.append("t", batch) for batch in batches))
+
+    found = {entry.position: entry.value for entry in await log.tail("t", 1000)}
+    assert sorted(found) == list(range(1, 61))
+    for batch, taken in zip(batches, positions, strict=True):
+        assert [found[position] for position in taken] == batch
+        assert taken == list(range(taken[0], taken[0] + 3))
+
+
+async def test_one_key_appended_at_once_is_there_once(log: ThreadLog) -> None:
+    positions = await asyncio.gather(*(log.append("t", n, keys="k") for n in range(15)))
+
+    assert len({position for [position] in positions}) == 1
+    assert await log.count("t") == 1
+
+
+async def test_of_many_that_expect_an_empty_log_one_wins(log: ThreadLog) -> None:
+    done = await asyncio.gather(
+        *(log.append("t", n, expected_version=0) for n in range(10)), return_exceptions=True
+    )
+
+    assert sum(isinstance(one, list) for one in done) == 1
+    assert sum(isinstance(one, Conflict) for one in done) == 9
+    assert await log.count("t") == 1
+
+
+async def test_a_suffix_is_replaced_whole(log: ThreadLog) -> None:
+    await log.append("t", ["a", "b", "c"], keys=["ka", "kb", "kc"])
+
+    positions = await log.replace_suffix("t", 1, ["B", "C"], keys=["kb", "ka"])
+
+    assert positions == [4, 1]
+    assert values(await log.tail("t")) == ["a", "B"]
+    assert await log.replace_suffix("t", 0, ["new"]) == [5]
+    assert await log.replace_suffix("t", 0, []) == []
+    assert await log.tail("t") == []
+    assert await log.replace_suffix("fresh", 0, ["x"], expected_version=0) == [1]
+
+
+async def test_edit_changes_the_value_and_nothing_else(log: ThreadLog) -> None:
+    await log.append("t", ["old words", "b"], keys=["k", None], occurred_at=NOON)
+    before = (await log.tail("t"))[0]
+
+    assert await log.edit("t", 1, {"new": "text"}) is True
+    assert await log.edit("t", 9, "x") is False
+
+    after = (await log.tail("t"))[0]
+    assert after.value == {"new": "text"}
+    assert (after.position, after.key, after.occurred_at, after.stored_at) == (
+        before.position,
+        before.key,
+        before.occurred_at,
+        before.stored_at,
+    )
+    assert await log.search("old") == []
+    assert [hit.position for hit in await log.search("text")] == [1]
+
+
+async def test_clear_empties_the_log_and_its_versions_go_on(log: ThreadLog) -> None:
+    await log.append("t", ["a", "b"])
+    version = await log.version("t")
+
+    assert await log.clear("t") == 2
+    assert await log.clear("t") == 0
+
+    assert await log.version("t") == version + 1
+    assert await log.append("t", "c") == [3]
+
+
+async def test_a_reader_reads_only_what_is_new(log: ThreadLog) -> None:
+    await log.append("t", ["a", "b"])
+    seen = await log.read("t")
+    await log.append("t", ["c"])
+
+    news = await log.read("t", seen)
+    nothing = await log.read("t", news)
+
+    assert (values(seen.entries), seen.complete, seen.version) == (["a", "b"], True, 1)
+    assert (values(news.entries), news.complete, news.position) == (["c"], False, 3)
+    assert (nothing.entries, nothing.complete, nothing.position) == ([], False, 3)
+
+
+@pytest.mark.parametrize("change", ["pop", "edit", "clear", "replace", "delete", "again"])
+async def test_a_reader_reads_everything_again_when_something_was_taken_back(
+    log: ThreadLog, change: str
+) -> None:
+    await log.append("t", ["a", "b"])
+    seen = await log.read("t")
+    match change:
+        case "pop":
+            await log.pop("t")
+        case "edit":
+            await log.edit("t", 1, "A")
+        case "clear":
+            await log.clear("t")
+        case "replace":
+            await log.replace_suffix("t", 1, ["B"])
+        case "delete":
+            await log.delete("t")
+        case "again":
+            await log.delete("t")
+            await log.append("t", "anew")
+
+    news = await log.read("t", seen)
+
+    assert news.complete
+    assert news.entries == await log.range("t")
+
+
+async def test_a_fork_shares_nothing_with_its_original(log: ThreadLog) -> None:
+    await log.append("t", ["a", "b", "c"], keys=["ka", None, None], occurred_at=NOON)
+
+    fork = await log.fork("t", 2)
+    await log.append(fork, "d", keys="ka2")
+    await log.pop("t")
+
+    assert fork.startswith("t-fork-")
+    assert [(e.position, e.value) for e in await log.range(fork)] == [(1, "a"), (2, "b"), (3, "d")]
+    assert (await log.range(fork))[0].key == "ka"
+    assert values(await log.range("t")) == ["a", "b"]
+    assert await log.fork("t", new_thread_id="whole") == "whole"
+    assert values(await log.range("whole")) == ["a", "b"]
+
+
+async def test_a_fork_needs_an_entry_and_an_empty_place(log: ThreadLog) -> None:
+    await log.append("t", ["a"])
+    await log.append("u", ["b"])
+
+    with pytest.raises(NotFound):
+        await log.fork("t", 7)
+    with pytest.raises(NotFound):
+        await log.fork("none")
+    with pytest.raises(Conflict):
+        await log.fork("t", new_thread_id="u")
+    with pytest.raises(ValueError, match="of its own"):
+        await log.fork("t", new_thread_id="t")
+
+
+async def test_a_deleted_log_refuses_late_writers_and_begins_anew(log: ThreadLog) -> None:
+    await log.append("t", ["a"])
+    version = await log.version("t")
+
+    assert await log.delete("t") is True
+    assert await log.delete("t") is False
+
+    assert await log.version("t") == 0
+    for keys in (None, "k"):
+        with pytest.raises(ThreadDeleted):
+            await log.append("t", "late", keys=keys, expected_version=version)
+    await log.append("t", "new", expected_version=0)
+    assert values(await log.tail("t")) == ["new"]
+
+
+async def test_deleting_a_log_leaves_the_others_of_its_thread(
+    db: Database, log: ThreadLog, checkpointer: Checkpointer
+) -> None:
+    other = memalchemy.ThreadLog(db, namespace=("other",))
+    await log.append("t", "a")
+    await other.append("t", "b")
+    await checkpointer.save({"n": 1}, "t")
+
+    await log.delete("t")
+
+    assert values(await other.tail("t")) == ["b"]
+    assert await checkpointer.load("t") == {"n": 1}
+
+
+async def test_deleting_a_thread_deletes_all_its_logs(
+    log: ThreadLog, checkpointer: Checkpointer
+) -> None:
+    await log.append("t", "a")
+
+    assert await checkpointer.delete("t") is True
+
+    assert await log.tail("t") == []
+    with pytest.raises(ThreadDeleted):
+        await log.append("t", "late", expected_version=1)
+
+
+async def test_a_log_expires_with_its_last_append(log: ThreadLog, db: Database) -> None:
+    await log.append("t", "a", ttl=timedelta(microseconds=1))
+    assert await log.tail("t") == []
+    assert await log.version("t") == 0
+    with pytest.raises(Conflict):
+        await log.append("t", "b", expected_version=1)
+
+    for keys in (None, "k"):
+        assert await log.append("t", "b", keys=keys) == [1]
+        assert values(await log.tail("t")) == ["b"]
+        await log.append("t", "c", ttl=timedelta(microseconds=1))
+
+    short = memalchemy.ThreadLog(db, ttl=timedelta(microseconds=1))
+    await short.append("u", "a")
+    assert await log.tail("u") == []
+    with pytest.raises(ValueError, match="longer than zero"):
+        memalchemy.ThreadLog(db, ttl=0)
+
+
+async def test_search_finds_an_entry_by_its_own_words(log: ThreadLog, db: Database) -> None:
+    await log.append("t", [{"content": "the cat sat"}, {"content": "a dog"}])
+    await log.append("u", [{"content": "Café of cats, cat"}])
+    silent = memalchemy.ThreadLog(db, namespace=("silent",), index_text=False)
+    await silent.append("t", "cat")
+
+    found = await log.search("CAT sat")
+
+    assert [(hit.thread_id, hit.position) for hit in found] == [("t", 1), ("u", 1)]
+    assert found[0].score == 1.0
+    assert found[0].value == {"content": "the cat sat"}
+    assert "cat" in found[0].snippet
+    assert [hit.thread_id for hit in await log.search("cafe")] == ["u"]
+    assert [hit.thread_id for hit in await log.search("cat", thread_id="u")] == ["u"]
+    assert len(await log.search("cat", 1)) == 1
+    assert await silent.search("cat") == []
+    assert await log.search('"* OR (') == []
+
+
+async def test_search_finds_nothing_that_is_gone(log: ThreadLog) -> None:
+    await log.append("t", ["alpha", "alpha"])
+    await log.append("u", "alpha")
+    await log.pop("t")
+    await log.delete("u")
+
+    assert [(hit.thread_id, hit.position) for hit in await log.search("alpha")] == [("t", 1)]
+
+
+async def test_threads_are_listed_by_their_last_write(log: ThreadLog) -> None:
+    for thread in ("a-1", "a-2", "b-1"):
+        await log.append(thread, "x")
+    await log.append("a-1", "y")
+    await log.append("empty", "x")
+    await log.pop("empty")
+
+    assert await log.list_threads() == ["a-1", "b-1", "a-2"]
+    assert await log.list_threads(pattern="a-*") == ["a-1", "a-2"]
+    assert await log.list_threads(1) == ["a-1"]
+
+
+async def test_tenants_and_namespaces_are_apart(db: Database, log: ThreadLog) -> None:
+    other = memalchemy.ThreadLog(db.for_tenant(f"{db.tenant}-2"))
+    below = memalchemy.ThreadLog(db, namespace=("log", "below"))
+    await log.append("t", "mine")
+
+    assert await other.tail("t") == []
+    assert await below.tail("t") == []
+    assert await other.search("mine") == []
+    with pytest.raises(TypeError):
+        memalchemy.ThreadLog(db, namespace="log")
+
+
+async def test_entries_and_checkpoints_can_share_a_log(
+    db: Database, checkpointer: Checkpointer
+) -> None:
+    log = memalchemy.ThreadLog(db, namespace=())
+    await checkpointer.save({"n": 1}, "t", "one")
+    assert await log.append("t", ["a"]) == [2]
+    await checkpointer.save({"n": 2}, "t", "two")
+    await log.append("t", ["b"])
+
+    fork = await log.fork("t", 2)
+
+    assert values(await log.range("t")) == ["a", "b"]
+    assert await checkpointer.load("t") == {"n": 2}
+    assert await checkpointer.list_checkpoints("t") == ["two", "one"]
+    assert await checkpointer.list_checkpoints(fork) == ["one"]
+    assert values(await log.range(fork)) == ["a"]
+    await log.clear("t")
+    await checkpointer.save({"n": 3}, "t", "three")
+    assert await checkpointer.load("t", "one") == {"n": 1}
+
+
+async def test_a_transaction_sees_its_own_entries_and_leaves_none_when_it_fails(
+    db: Database, log: ThreadLog
+) -> None:
+    await log.append("t", "before")
+
+    async def change() -> None:
+        async with db.transaction() as tx:
+            await log.append("t", ["a", "b"], connection=tx)
+            await log.append("t", ["c"], keys=["k"], connection=tx)
+            await log.pop("t", connection=tx)
+            assert values(await log.tail("t", connection=tx)) == ["before", "a", "b"]
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await change()
+
+    assert values(await log.tail("t")) == ["before"]
+
+
+async def test_what_does_not_match_its_checksum_is_named_and_not_popped(
+    db: Database, log: ThreadLog
+) -> None:
+    await log.append("damaged", ["a", "b"])
+    damage = (
+        update(DeltaRow)
+        .where(DeltaRow.tenant == db.tenant, DeltaRow.thread_id == "damaged", DeltaRow.seq == 2)
+        .values(checksum=1)
+    )
+    await db.run_sync(lambda connection: connection.execute(damage))
+
+    for read in (log.tail, log.range, log.read, log.pop):
+        with pytest.raises(Corrupt, match="entry 2 of thread 'damaged'"):
+            await read("damaged")
+
+    assert await log.count("damaged") == 2
+    assert values(await log.range("damaged", before=2)) == ["a"]
+
+
+async def test_an_append_without_keys_is_as_few_round_trips_as_can_be(
+    db: Database, log: ThreadLog
+) -> None:
+    events: list[Event] = []
+    unsubscribe = subscribe(events.append)
+    await log.append("t", [{"secret": "word"}] * 5)
+    await log.append("t", {"secret": "word"})
+    unsubscribe()
+
+    appended = [event for event in events if event.name == "thread.append"]
+    assert [event.details["entries"] for event in appended] == [5, 1]
+    assert "word" not in repr(events)
+    if db.dialect.single_statement_save:
+        assert [event.round_trips for event in appended] == [1, 1]
+
+
+async def test_another_process_reads_what_was_appended(
+    reopen: Callable[[], Database], log: ThreadLog
+) -> None:
+    await log.append("t", ["a"], keys=["k"])
+
+    async with reopen() as other:
+        there = memalchemy.ThreadLog(other)
+        assert values(await there.tail("t")) == ["a"]
+        assert await there.append("t", "again", keys="k") == [1]
+
+
+async def test_a_reader_notices_that_an_older_copy_was_restored(
+    db: Database, log: ThreadLog
+) -> None:
+    await log.append("t", ["a", "b", "lost"])
+    seen = await log.read("t")
+    # As a backup of the moment before would be: the epoch is what it was.
+    gone = delete(DeltaRow).where(DeltaRow.tenant == db.tenant, DeltaRow.seq == 3)
+    back = update(ThreadRow).where(ThreadRow.tenant == db.tenant).values(next_seq=3)
+    await db.run_sync(lambda connection: (connection.execute(gone), connection.execute(back)))
+
+    missing = await log.read("t", seen)
+    await log.append("t", ["other", "more"])
+    other = await log.read("t", seen)
+
+    assert (missing.complete, values(missing.entries)) == (True, ["a", "b"])
+    assert (other.complete, values(other.entries)) == (True, ["a", "b", "other", "more"])

@@ -1,0 +1,89 @@
+"""The commands that look at logs of entries, from outside."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from commandline import Call
+
+from memalchemy import Checkpointer, Database, ThreadLog
+
+TALK = [
+    {"role": "user", "content": "Where is my gift card?"},
+    {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "name": "look_up"}]},
+    {"role": "assistant", "content": "It was sent on Monday."},
+]
+
+
+@pytest.fixture
+def talked(file_url: str) -> str:
+    async def fill() -> None:
+        async with Database(file_url) as db:
+            await ThreadLog(db, namespace=("conversation",)).append("support-42", TALK)
+            await ThreadLog(db, namespace=("events",)).append("support-42", {"opened": True})
+            await ThreadLog(db, namespace=("events",)).append("job", [b"\x00", "done"])
+            await Checkpointer(db).save({"n": 1}, "state")
+
+    asyncio.run(fill())
+    return file_url
+
+
+def test_log_ls_names_every_log_with_entries(call: Call, talked: str) -> None:
+    answer = call("--db", talked, "log", "ls")
+    listed = call("--db", talked, "--json", "log", "ls").json
+    of_one = call("--db", talked, "--json", "log", "ls", "job").json
+
+    assert answer.code == 0
+    assert "support-42" in answer.out
+    assert "conversation" in answer.out
+    found = {(log["thread_id"], *log["namespace"], log["entries"]) for log in listed}
+    assert found == {
+        ("support-42", "conversation", 3),
+        ("support-42", "events", 1),
+        ("job", "events", 2),
+    }
+    assert [log["thread_id"] for log in of_one] == ["job"]
+
+
+def test_log_tail_prints_who_said_what(call: Call, talked: str) -> None:
+    answer = call("--db", talked, "log", "tail", "support-42", "--namespace", "conversation")
+
+    assert answer.code == 0
+    assert "Where is my gift card?" in answer.out
+    assert "look_up" in answer.out
+    assert answer.out.index("gift card") < answer.out.index("Monday")
+
+
+def test_log_tail_pages_backwards_and_finds_the_only_log(call: Call, talked: str) -> None:
+    newest = call("--db", talked, "--json", "log", "tail", "job", "--limit", "1").json
+    before = str(newest[0]["position"])
+    earlier = call("--db", talked, "--json", "log", "tail", "job", "--before", before).json
+
+    assert [entry["value"] for entry in newest] == ["done"]
+    assert [entry["value"] for entry in earlier] == ["AA=="]
+
+
+def test_log_tail_says_which_logs_there_are(call: Call, talked: str) -> None:
+    several = call("--db", talked, "log", "tail", "support-42")
+    none = call("--db", talked, "log", "tail", "nobody")
+    elsewhere = call("--db", talked, "log", "tail", "job", "--namespace", "conversation")
+
+    assert several.code == 2
+    assert "conversation, events" in several.err
+    assert (none.code, elsewhere.code) == (1, 1)
+
+
+def test_log_search_finds_words_of_messages(call: Call, talked: str) -> None:
+    answer = call("--db", talked, "log", "search", "gift card")
+    hits = call("--db", talked, "--json", "log", "search", "sent", "--thread", "support-42").json
+
+    assert "support-42" in answer.out
+    assert [(hit["position"], hit["score"]) for hit in hits] == [(3, 1.0)]
+
+
+def test_threads_says_that_there_are_logs_besides(call: Call, talked: str) -> None:
+    answer = call("--db", talked, "threads")
+
+    assert "state" in answer.out
+    assert "log ls" in answer.err

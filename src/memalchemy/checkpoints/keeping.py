@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from memalchemy.checkpoints import queries, upkeep
-from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, rebuild
+from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, rebuild_of
 from memalchemy.checkpoints.scope import Scope
 from memalchemy.codec.items import FieldWords
 from memalchemy.codec.values import decode_value, jsonable, pointer
@@ -48,6 +48,7 @@ class Keeping(Scope):
                     now,
                     level=self._compression_level,
                     max_depth=self._max_chain_depth,
+                    keyring=self.db.keyring,
                 ),
                 connection=connection,
                 event=event,
@@ -225,7 +226,7 @@ class Keeping(Scope):
             )
             if tip is None or not rows:
                 continue  # deleted meanwhile
-            parts = rebuild(tip).parts()
+            parts = rebuild_of(log.thread_id, tip, self.db.keyring).parts()
             yield (
                 queries.info(rows[0]).as_dict()
                 | {"tenant": log.tenant, "namespace": list(decode_namespace(log.namespace))}

@@ -80,7 +80,7 @@ class Batches(Shelf):
             for listed in key_lists(self.db.dialect, wanted):
                 binds = {"k_tenant": self.db.tenant, "p_keys": listed}
                 for row in await self._rows(statement, binds, connection, event):
-                    found[wanted[row.namespace, row.key]] = queries.value(row)
+                    found[wanted[row.namespace, row.key]] = queries.value(row, self.db.keyring)
         return {name: found[name] for name in wanted.values() if name in found}
 
     async def _has_native_vectors(
@@ -111,6 +111,7 @@ class Batches(Shelf):
             return [[] for _ in given]
         if self._settings.embedder is None:
             raise no_embedder("index=")
+        self.db.keyring.check_reveals("vectors", "index=")
         texts: list[list[Text]] = [texts_of(value, wanted) for _, _, value, _ in given]
         vectors = iter(await embed(self._settings.embedder, (t.text for of in texts for t in of)))
         model = self._settings.model
@@ -126,21 +127,26 @@ class Batches(Shelf):
     ) -> dict[str, Any]:
         """What a put binds besides the key."""
         checked = check_metadata(metadata)
+        keyring = self.db.keyring
         payload, checksum = codec.encode_item(value)
+        stored = keyring.seal(codec.CODEC, checksum, payload)
+        indexed = self._settings.index_text and keyring.reveals("text")
         life = self._settings.life_of(namespace, ttl)
         return {
             "p_now": now,
             "p_meta": checked,
-            "p_codec": codec.CODEC,
-            "p_checksum": checksum,
-            "p_search_text": (
-                codec.search_text(value, checked) if self._settings.index_text else None
+            "p_codec": stored.codec,
+            "p_checksum": stored.checksum,
+            "p_search_text": codec.search_text(value, checked) if indexed else None,
+            "p_field_terms": (
+                codec.field_terms(value, checked, self._settings.named)
+                if keyring.reveals("fields")
+                else codec.OTHERS
             ),
-            "p_field_terms": codec.field_terms(value, checked, self._settings.named),
             "p_updated_at": now,
             "p_expires_at": None if life is None else now + life,
             "p_lifetime": None if life is None else life // timedelta(microseconds=1),
-            "p_value": payload,
+            "p_value": stored.payload,
         }
 
 

@@ -79,14 +79,17 @@ class Shelf:
     db: Database
     _settings: Settings
 
-    capabilities = StoreCapabilities(
-        search=True,
-        semantic_search=True,
-        ttl=True,
-        list_namespaces=True,
-        batch_operations=True,
-        transactions=True,
-    )
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        """What it can do: everything, but searches in what may not be stored readable."""
+        return StoreCapabilities(
+            search=self.db.keyring.reveals("text"),
+            semantic_search=self.db.keyring.reveals("vectors"),
+            ttl=True,
+            list_namespaces=True,
+            batch_operations=True,
+            transactions=True,
+        )
 
     def _item(self, namespace: Namespace, key: str) -> dict[str, Any]:
         """The binds of one item's key, checked."""

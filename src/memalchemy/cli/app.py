@@ -17,6 +17,7 @@ from memalchemy.cli import (
     importing,
     indexes,
     keeping,
+    keys,
     looking,
     moving,
     retention,
@@ -28,7 +29,10 @@ from memalchemy.cli.command import (
     Common,
     DbOption,
     JsonOption,
+    KeysFileOption,
     NoColorOption,
+    PlaintextOption,
+    ReadableOption,
     SchemaOption,
     TenantOption,
 )
@@ -71,6 +75,9 @@ def common(
     db: DbOption = None,
     tenant: TenantOption = None,
     schema: SchemaOption = None,
+    keys_file: KeysFileOption = None,
+    readable: ReadableOption = None,
+    allow_plaintext: PlaintextOption = False,
     as_json: JsonOption = False,
     no_color: NoColorOption = False,
     version: Annotated[
@@ -81,7 +88,9 @@ def common(
 
     The options below may stand before a command or after it.
     """
-    context.obj = Common(db, tenant, schema, as_json, no_color)
+    context.obj = Common(
+        db, tenant, schema, keys_file, readable, allow_plaintext, as_json, no_color
+    )
 
 
 for room in (
@@ -93,6 +102,7 @@ for room in (
     retention,
     moving,
     verifying,
+    keys,
     store_commands,
     indexes,
 ):

@@ -176,7 +176,7 @@ class _Rotation:
             statement = statements.count_rows(self.db.dialect, table=table, scope=self.scope)
             keys = found.rows if table == "deltas" else found.items
             for row in await self._ask(statement, self.binds):
-                keys[None if row.leading is None else bytes(row.leading)] += row.number
+                keys[None if row.begins is None else bytes(row.begins)] += row.number
                 if self._is_due(row):
                     found.due += row.number
                 if self._has_words(row):
@@ -184,14 +184,14 @@ class _Rotation:
         return found
 
     def _is_due(self, row: Any) -> bool:
-        leading = None if row.leading is None else bytes(row.leading)
+        leading = None if row.begins is None else bytes(row.begins)
         return leading != self.db.keyring.leading or self._has_words(row)
 
     def _has_words(self, row: Any) -> bool:
         keyring = self.db.keyring
         return bool(
-            (row.text and not keyring.reveals("text"))
-            or (row.fields and not keyring.reveals("fields"))
+            (row.has_words and not keyring.reveals("text"))
+            or (row.has_fields and not keyring.reveals("fields"))
         )
 
     def _report(self, count: _Count, words: int, vectors: int) -> RotationReport:
@@ -241,7 +241,7 @@ class _Rotation:
             binds = binds | {f"p_{name}": getattr(rows[-1], name) for name in key}
 
     def _can_open(self, row: Any) -> bool:
-        return row.leading is None or self.db.keyring.knows(bytes(row.leading))
+        return row.begins is None or self.db.keyring.knows(bytes(row.begins))
 
     async def _rows_of(self, batch: Sequence[Any]) -> list[dict[str, Any]]:
         """The due rows of logs with their payloads."""
@@ -295,11 +295,10 @@ class _Rotation:
 
     def _reseal(self, table: str, row: Mapping[str, Any]) -> Any:
         d, keyring = self.db.dialect, self.db.keyring
-        words = "dropped" if row["text"] and not keyring.reveals("text") else "kept"
+        words = "dropped" if row["has_words"] and not keyring.reveals("text") else "kept"
         if table == "deltas":
             return statements.reseal_delta(d, words=words)
-        # An item of no fields may have some in it, too: which ones is not for the index to say.
-        fields = "kept" if keyring.reveals("fields") else "dropped"
+        fields = "dropped" if row["has_fields"] and not keyring.reveals("fields") else "kept"
         return statements.reseal_item(d, words=words, fields=fields)
 
     # --- The database ------------------------------------------------------------------------
@@ -348,7 +347,8 @@ def _as_read(due: Any, row: Any, payload: Any, place: dict[str, Any]) -> dict[st
         "codec": row.codec,
         "checksum": row.checksum,
         "payload": bytes(payload),
-        "text": due.text,
+        "has_words": due.has_words,
+        "has_fields": due.has_fields,
     }
 
 

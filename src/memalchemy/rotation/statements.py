@@ -62,8 +62,8 @@ def _whose(table: Table, scope: str) -> ColumnElement[bool]:
 
 
 def _states(d: Dialect, table: Table) -> dict[str, ColumnElement[Any]]:
-    """How a row is stored: ``codec``; of a sealed one its ``leading`` bytes; whether it has
-    ``text`` and ``fields`` that the database can read.
+    """How a row is stored: ``codec``; of a sealed one the bytes that it ``begins`` with; whether it
+    ``has_words`` and ``has_fields`` that the database can read.
     """
     payload = table.c.payload if table is DELTAS else table.c.value
     yes, no = literal_column("1", Integer), literal_column("0", Integer)
@@ -75,9 +75,9 @@ def _states(d: Dialect, table: Table) -> dict[str, ColumnElement[Any]]:
         fields = case((and_(ITEMS.c.field_terms.is_not(None), longer), yes), else_=no)
     return {
         "codec": table.c.codec,
-        "leading": case((is_sealed, d.leading_bytes(payload, LEADING))),
-        "text": case((table.c.search_text.is_not(None), yes), else_=no),
-        "fields": fields,
+        "begins": case((is_sealed, d.leading_bytes(payload, LEADING))),
+        "has_words": case((table.c.search_text.is_not(None), yes), else_=no),
+        "has_fields": fields,
     }
 
 

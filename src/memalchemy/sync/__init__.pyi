@@ -10,6 +10,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from memalchemy.checkpoints.retention import Watching
+from memalchemy.codec.sealing import Keyring
 from memalchemy.contracts import (
     CheckpointerCapabilities,
     CheckpointInfo,
@@ -69,6 +70,11 @@ class Database:
         statement_timeout: seconds that a statement may take, waiting for locks included; without
             it, as long as the server lets it. SQLite: seconds that a statement may run, and that it
             waits for another process to end its transaction (30 if not given).
+        keys: Fernet keys; payloads and values are encrypted with the first and opened with any. See
+            the page on encryption. Metadata, ids, namespaces and keys of items stay readable.
+        readable: what else is stored unencrypted beside them, because the database searches in it:
+            ``"text"`` (words), ``"fields"`` (a word for each field, for filters), ``"vectors"``.
+        allow_plaintext: with *keys*, read what is not encrypted, too, instead of refusing it.
         engine_options: passed to SQLAlchemy's `create_async_engine`. An engine of the host's takes
             neither these nor the timeouts.
 
@@ -97,6 +103,9 @@ class Database:
         durability: Literal["full", "normal"] = "full",
         connect_timeout: float | None = None,
         statement_timeout: float | None = None,
+        keys: Iterable[str | bytes] | None = None,
+        readable: Iterable[str] = (),
+        allow_plaintext: bool = False,
         **engine_options: Any,
     ) -> None: ...
     def __enter__(self) -> Self: ...
@@ -166,6 +175,10 @@ class Database:
         """What caches key by: the same for every tenant of one `Database`, and another for what is
         read from a replica.
         """
+
+    @property
+    def keyring(self) -> Keyring:
+        """What seals and opens payloads; without *keys* it leaves them as they are."""
 
     def maintain(self, program: Callable[[], Program[T]], *, event: Event | None = None) -> T:
         """Run a *program* of statements that refuse to be in a transaction, on a connection apart.
@@ -277,7 +290,8 @@ class Checkpointer:
         namespace: keeps several uses of one thread id apart; deleting a thread deletes them all.
         state_type: what `load` builds: a pydantic model, or a class with ``from_checkpoint``;
             without it, `load` returns the stored mapping.
-        index_text: make what each step adds findable with `search`.
+        index_text: make what each step adds findable with `search`; of an encrypted database, if
+            it may hold readable words.
         retention: rules that every save keeps, without another round trip.
         ttl: how long a thread lives after its last save, in seconds or as a timedelta.
         max_chain_depth: saves between full snapshots, at most.
@@ -290,7 +304,6 @@ class Checkpointer:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
 
-    capabilities: CheckpointerCapabilities
     db: Database
     deletes_single_checkpoints: bool
     namespace: tuple[str, ...]
@@ -306,6 +319,10 @@ class Checkpointer:
         max_chain_depth: int = 1024,
         compression_level: int = 3,
     ) -> None: ...
+    @property
+    def capabilities(self) -> CheckpointerCapabilities:
+        """What it can do: everything, but `search` where no word may be stored readable."""
+
     def close(self) -> None:
         """Nothing to do: connections are the database's. Part of the contract."""
 
@@ -490,6 +507,7 @@ class Checkpointer:
 
         Raises:
             Corrupt: what is stored does not match its checksum.
+            KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
         """
 
     def prune(
@@ -586,6 +604,9 @@ class Checkpointer:
         As `get_metadata`, with ``score`` (0..1: the share of the query found, rare words counting
         more) and ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words
         are found, and nothing in *query* is an operator. A query without words finds nothing.
+
+        Raises:
+            CapabilityMissing: the database is encrypted, and holds no readable words.
         """
 
     def vacuum(
@@ -687,7 +708,6 @@ class Store:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
 
-    capabilities: StoreCapabilities
     db: Database
     def __init__(
         self,
@@ -702,6 +722,10 @@ class Store:
         ttl: Lifetimes = None,
         refresh_ttl: bool = False,
     ) -> None: ...
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        """What it can do: everything, but searches in what may not be stored readable."""
+
     def clear_namespace(
         self,
         namespace: Namespace,
@@ -794,6 +818,7 @@ class Store:
 
         Raises:
             Corrupt: what is stored does not match its checksum.
+            KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
         """
 
     def list_items(
@@ -871,6 +896,7 @@ class Store:
             Conflict: it is not as expected; ``current`` is the item that is there, or ``None``.
             NotSerialisable, TooLarge: value, metadata, key or namespace cannot be stored.
             ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
+            CapabilityMissing: vectors are wanted, and the database is encrypted and may hold none.
         """
 
     def put_batch(
@@ -961,7 +987,8 @@ class Store:
         *query* is an operator. A query without words finds nothing by words.
 
         Raises:
-            CapabilityMissing: a vector of *query* is needed, and there is no embedder.
+            CapabilityMissing: a vector of *query* is needed, and there is no embedder; or the
+                database is encrypted, and holds no readable words or vectors to look in.
             ValueError: there are vectors of the model, but none of this size.
         """
 

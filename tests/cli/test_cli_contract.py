@@ -49,7 +49,7 @@ def example(name: str) -> list[str]:
 
 
 def test_the_documentation_describes_every_command_and_no_other() -> None:
-    assert set(re.findall(r"^### `([\w ]+)`$", DOCS, re.M)) == set(COMMANDS)
+    assert set(re.findall(r"^### `([\w -]+)`$", DOCS, re.M)) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

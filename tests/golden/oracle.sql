@@ -2000,6 +2000,14 @@ WHERE embeddings.tenant = :k_tenant
 DELETE FROM embeddings
 WHERE embeddings.tenant != '~'
 
+-- rotation.statements.grow_size()
+UPDATE checkpoints
+SET stored_size=(checkpoints.stored_size + 45)
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.seq = :p_seq
+
 -- rotation.statements.list_rows(table=deltas, scope=tenant, after=True)
 SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE

@@ -3774,6 +3774,14 @@ WHERE embeddings.tenant = $1::VARCHAR
 DELETE FROM embeddings
 WHERE embeddings.tenant != '~'
 
+-- rotation.statements.grow_size()
+UPDATE checkpoints
+SET stored_size=(checkpoints.stored_size + 45)
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND checkpoints.seq = $4::BIGINT
+
 -- rotation.statements.list_rows(table=deltas, scope=tenant, after=True)
 SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE

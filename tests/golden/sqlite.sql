@@ -2174,6 +2174,14 @@ WHERE embeddings.tenant = ?
 DELETE FROM embeddings
 WHERE embeddings.tenant != '~'
 
+-- rotation.statements.grow_size()
+UPDATE checkpoints
+SET stored_size=(checkpoints.stored_size + 45)
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND checkpoints.seq = ?
+
 -- rotation.statements.list_rows(table=deltas, scope=tenant, after=True)
 SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE

@@ -110,7 +110,7 @@ class Tip:
 class Draft:
     """An encoded state, ready to be stored; everything but the position it will get.
 
-    Sizes are those of ``payload``, which is ``stored`` before it was sealed.
+    ``since_bytes`` counts payloads before they are sealed, so that it holds whatever their keys.
     """
 
     kind: str

@@ -104,7 +104,7 @@ class Saver:
                 "while this save was tried; nothing was written"
             )
         stored, _ = draft
-        event.payload_bytes, event.state_bytes = len(stored.payload), stored.raw_size
+        event.payload_bytes, event.state_bytes = len(stored.stored.payload), stored.raw_size
         new = stored.as_tip(
             request.checkpoint_id, position.seq, position.epoch, request.encoded.textual
         )
@@ -294,7 +294,7 @@ class Saver:
             "p_run_id": None,
             "p_meta": request.metadata,
             "p_raw_size": draft.raw_size,
-            "p_stored_size": len(draft.payload),
+            "p_stored_size": len(draft.stored.payload),
             "p_occurred_at": request.now,
             "p_created_at": request.now,
             "p_stored_at": request.now,

@@ -117,7 +117,7 @@ def _replace_payload(d: Dialect, log: Log, seq: int, draft: Draft) -> Program[No
         "p_payload": draft.stored.payload,
     }
     yield rewrite_delta(d), values
-    yield rewrite_size(d), place | {"p_stored_size": len(draft.payload)}
+    yield rewrite_size(d), place | {"p_stored_size": len(draft.stored.payload)}
 
 
 # --- Erasing -------------------------------------------------------------------------------------

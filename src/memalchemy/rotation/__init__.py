@@ -164,7 +164,7 @@ class _Rotation:
                 await self._table(table)
             count = await self._count()
         if vectors:
-            await self._write([(self._drop_vectors(), self.binds)])
+            await self._write([(self._drop_vectors(), self.binds, False)])
         if words or vectors:
             await self._purge()
         self._tell(self._total)
@@ -290,7 +290,8 @@ class _Rotation:
                 "p_payload" if table == "deltas" else "p_value": stored.payload,
                 "p_field_terms": OTHERS,
             }
-            changes.append((self._reseal(table, row), binds))
+            grows = table == "deltas" and not sealing.is_sealed(row["codec"])
+            changes.append((self._reseal(table, row), binds, grows))
         return changes
 
     def _reseal(self, table: str, row: Mapping[str, Any]) -> Any:
@@ -314,7 +315,7 @@ class _Rotation:
         """Rid the text indexes of words that are gone."""
         d = self.db.dialect
         indexes = [index for index in TEXT_INDEXES if d.purge_text_index(index) is not None]
-        await self._write([(purge(d, index=index), {}) for index in indexes])
+        await self._write([(purge(d, index=index), {}, False) for index in indexes])
 
     async def _ask(self, statement: Any, binds: Mapping[str, Any]) -> Answer:
         def program() -> Program[Answer]:
@@ -324,9 +325,15 @@ class _Rotation:
 
     async def _write(self, changes: Sequence[Change]) -> None:
         def program() -> Program[None]:
-            for statement, alike in groupby(changes, lambda change: change[0]):
-                binds = [bound for _, bound in alike]
-                yield statement, binds if len(binds) > 1 else binds[0]
+            for (statement, grows), alike in groupby(changes, lambda change: change[::2]):
+                binds = [bound for _, bound, _ in alike]
+                if not grows:
+                    yield statement, binds if len(binds) > 1 else binds[0]
+                    continue
+                for bound in binds:
+                    # Whoever else writes the row anew waits from here on, and then for its size.
+                    if (yield statement, bound).touched:
+                        yield statements.grow_size(self.db.dialect), bound
 
         if changes:
             await self.db.write(program, event=self.event)
@@ -337,8 +344,8 @@ class _Rotation:
             self._progress(Progress(self._done, self._total))
 
 
-Change = tuple[Any, dict[str, Any]]
-"""A statement and what it binds."""
+Change = tuple[Any, dict[str, Any], bool]
+"""A statement, what it binds, and whether the checkpoint's size grows with it."""
 
 
 def _as_read(due: Any, row: Any, payload: Any, place: dict[str, Any]) -> dict[str, Any]:

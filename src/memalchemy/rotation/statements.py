@@ -25,9 +25,9 @@ from sqlalchemy import (
 )
 
 from memalchemy.codec.items import OTHERS
-from memalchemy.codec.sealing import LEADING, SUFFIX
+from memalchemy.codec.sealing import LEADING, OVERHEAD, SUFFIX
 from memalchemy.dialects import Dialect
-from memalchemy.log.tables import DELTAS, LOG_KEY, of_log
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, LOG_KEY, of_log
 from memalchemy.search.scope import (
     EMBEDDINGS,
     HOUSE,
@@ -149,6 +149,19 @@ def reseal_delta(d: Dialect, words: str) -> Executable:
     seq = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
     was = update(DELTAS).where(of_log(DELTAS), seq, *_was(DELTAS))
     return was.values(_new(DELTAS, "payload", words))
+
+
+@statement()
+def grow_size(d: Dialect) -> Executable:
+    """What a checkpoint takes whose row was not sealed before."""
+    more = literal_column(str(OVERHEAD), Integer)
+    return (
+        update(CHECKPOINTS)
+        .where(
+            of_log(CHECKPOINTS), CHECKPOINTS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
+        )
+        .values(stored_size=CHECKPOINTS.c.stored_size + more)
+    )
 
 
 @statement(words=WORDS, fields=WORDS)

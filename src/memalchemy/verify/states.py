@@ -93,16 +93,11 @@ def chain_fault(row: Any) -> Fault | None:
     return None
 
 
-def payload_size(row: Any) -> int:
-    """The bytes of a row's payload, before it was sealed: what its sizes count."""
-    return sealing.plain_size(row.codec, len(row.payload))
-
-
 def since_fault(row: Any) -> Fault | None:
     """Whether the bytes since the snapshot are fewer than those of the row and its base."""
     if row.kind == "snapshot":
         return None
-    least = row.base_since_bytes + payload_size(row)
+    least = row.base_since_bytes + sealing.plain_size(row.codec, len(row.payload))
     odd = row.depth % 2 == 1  # then the base is the parent itself, and there is nothing between
     if row.since_bytes == least or (row.since_bytes > least and not odd):
         return None

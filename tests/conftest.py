@@ -101,7 +101,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         strictly = metafunc.config.getoption("--strict-oracle")
         if os.environ.get("ORACLE_URL") and "oracle" not in chosen and not strictly:
             chosen.append("oracle")
-        if "reopen" in metafunc.fixturenames:
+        if {"reopen", "lasting"} & {*metafunc.fixturenames}:
             # A database in memory has one Database only.
             chosen = [name for name in chosen if name != "sqlite-memory"]
         metafunc.parametrize("database", chosen, scope="session")

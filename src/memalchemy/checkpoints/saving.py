@@ -104,7 +104,7 @@ class Saver:
                 "while this save was tried; nothing was written"
             )
         stored, _ = draft
-        event.payload_bytes, event.state_bytes = len(stored.stored.payload), stored.raw_size
+        event.payload_bytes, event.state_bytes = len(stored.payload), stored.raw_size
         new = stored.as_tip(
             request.checkpoint_id, position.seq, position.epoch, request.encoded.textual
         )

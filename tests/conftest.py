@@ -20,6 +20,7 @@ import memalchemy
 import sync_face
 from golden.watch import never_seen
 from memalchemy import migrate as migrate_
+from memalchemy.codec import sealing
 from memalchemy.errors import MemalchemyError
 from oracle import strict
 from servers import Postgres, migrated_database, pgbouncer, pgbouncer_program, postgres_server
@@ -55,12 +56,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="async",
         help="run the behavioural suite on the classes of memalchemy.sync instead",
     )
+    parser.addoption(
+        "--encrypted",
+        action="store_true",
+        help="run the behavioural suite with a key in every Database that names none",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "asyncio_only(reason): what --face sync does not have, or tests elsewhere"
     )
+    config.addinivalue_line("markers", "plaintext_only(reason): what cannot be under --encrypted")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell that starts the suite in the background has Ctrl-C ignored, by children as well.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -69,11 +76,19 @@ def pytest_configure(config: pytest.Config) -> None:
         strict.install()
     if config.option.databases is None:
         config.option.databases = ",".join(strict.DATABASES if strictly else DATABASES)
+    if config.getoption("--encrypted"):
+        # All is readable beside it, so that every search is there to be tested, too.
+        keys = {"keys": [sealing.generate_key()], "readable": sealing.REVEALABLE}
+        memalchemy.Database.__init__.__kwdefaults__ |= keys
     if config.getoption("--face") == "sync":
         sync_face.put_under_the_tests()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--encrypted"):
+        for item in items:
+            if mark := item.get_closest_marker("plaintext_only"):
+                item.add_marker(pytest.mark.xfail(reason=mark.args[0], strict=True))
     if config.getoption("--face") == "sync":
         left_out = [item for item in items if item.get_closest_marker("asyncio_only")]
         config.hook.pytest_deselected(items=left_out)
@@ -86,7 +101,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         strictly = metafunc.config.getoption("--strict-oracle")
         if os.environ.get("ORACLE_URL") and "oracle" not in chosen and not strictly:
             chosen.append("oracle")
-        if "reopen" in metafunc.fixturenames:
+        if {"reopen", "lasting"} & {*metafunc.fixturenames}:
             # A database in memory has one Database only.
             chosen = [name for name in chosen if name != "sqlite-memory"]
         metafunc.parametrize("database", chosen, scope="session")

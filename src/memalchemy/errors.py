@@ -6,6 +6,8 @@ leaves the original in ``__cause__``. No message carries a payload or a password
 
 from __future__ import annotations
 
+from copy import copy
+
 
 class MemalchemyError(Exception):
     """The root of every memalchemy error. ``code`` is stable and safe to match on."""
@@ -150,13 +152,13 @@ class AuthenticationFailed(MemalchemyError):
 
 
 class DriverMissing(MemalchemyError, ImportError):
-    """The Python driver for this database is not installed."""
+    """The Python driver for this database, or a package for an option, is not installed."""
 
     code = "MA-DRIVER-MISSING"
 
-    def __init__(self, driver: str, extra: str | None) -> None:
+    def __init__(self, driver: str, extra: str | None, *, what: str = "database driver") -> None:
         how = f'pip install "memalchemy[{extra}]"' if extra else f"pip install {driver}"
-        super().__init__(f"the database driver {driver!r} is not installed. Run: {how}")
+        super().__init__(f"the {what} {driver!r} is not installed. Run: {how}")
         self.driver = driver
 
 
@@ -170,6 +172,39 @@ class Corrupt(MemalchemyError):
     """Stored bytes do not match their checksum or cannot be decoded; they are never believed."""
 
     code = "MA-CORRUPT"
+
+
+class KeyMissing(MemalchemyError):
+    """Something is encrypted, and the key that it was encrypted with was not given.
+
+    ``key_id`` names that key; the key cannot be told from it.
+    """
+
+    code = "MA-KEY-MISSING"
+
+    def __init__(self, key_id: str, *, given: int = 0, message: str | None = None) -> None:
+        have = f"it is none of the {given} that were given" if given else "no key was given"
+        super().__init__(
+            message
+            or f"this is encrypted with the key {key_id}, and {have}. Give Database that key in "
+            "keys=[…], after the one that encrypts (on the command line MEMALCHEMY_KEYS, or "
+            "--keys-file)."
+        )
+        self.key_id = key_id
+
+
+class NotEncrypted(MemalchemyError):
+    """Something is stored unencrypted in a database that was opened with keys; it was not read."""
+
+    code = "MA-NOT-ENCRYPTED"
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(
+            message
+            or "this is not encrypted, and the database was opened with keys. `memalchemy "
+            "rotate-keys` encrypts what is there; until then allow_plaintext=True reads it (on the "
+            "command line --allow-plaintext)."
+        )
 
 
 class NotSerialisable(MemalchemyError, TypeError):
@@ -219,3 +254,11 @@ class UniqueViolation(StatementFailed):
     """A unique key is taken. Programs catch this to turn a lost race into their own answer."""
 
     code = "MA-UNIQUE"
+
+
+def about(error: MemalchemyError, what: str) -> MemalchemyError:
+    """The same error with a sentence that says what it is about."""
+    made = copy(error)
+    made.args = (f"{what}: {error}",)
+    made.__cause__ = error
+    return made

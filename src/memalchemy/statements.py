@@ -11,7 +11,17 @@ import itertools
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from sqlalchemy import Executable, Row
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Executable,
+    Row,
+    Table,
+    and_,
+    bindparam,
+    or_,
+    tuple_,
+)
 
 from memalchemy.dialects import Dialect
 
@@ -108,3 +118,22 @@ def statement(**variants: Sequence[Any]) -> Callable[[Callable[..., Any]], State
         return made
 
     return register
+
+
+def bound(column: ColumnElement[Any], prefix: str) -> BindParameter[Any]:
+    """A bind of a column's type, named after it."""
+    return bindparam(f"{prefix}_{column.key}", type_=column.type)
+
+
+def beyond(d: Dialect, table: Table, key: Sequence[str]) -> ColumnElement[bool]:
+    """Keys after the one bound as ``p_…``."""
+    columns = [table.c[name] for name in key]
+    bounds = [bound(column, "p") for column in columns]
+    if d.compares_tuples:
+        return tuple_(*columns) > tuple_(*bounds)
+    pairs = list(zip(columns, bounds, strict=True))
+    last, limit = pairs.pop()
+    after = last > limit
+    for column, limit in reversed(pairs):
+        after = or_(column > limit, and_(column == limit, after))
+    return and_(columns[0] >= bounds[0], after)  # the first is where the index can start

@@ -655,6 +655,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
 """
 
 
+@pytest.mark.plaintext_only("its programs are other processes, which know no key")
 async def test_parent_and_child_both_read_from_the_replica_after_a_fork(
     open_: Open, copy: Standby, name: str
 ) -> None:

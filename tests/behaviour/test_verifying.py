@@ -160,6 +160,7 @@ async def test_damage_below_a_whole_newest_names_what_has_to_go(
     assert (await verify(alone)).ok
 
 
+@pytest.mark.plaintext_only("the checksum of an encrypted payload has no half that is the state's")
 async def test_a_payload_of_another_state_is_told_from_a_damaged_one(
     alone: Database, thread: Checkpointer
 ) -> None:

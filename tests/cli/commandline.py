@@ -29,7 +29,9 @@ Call = Callable[..., Answer]
 
 def environment(**more: str) -> dict[str, str]:
     """An environment for another process, without a database in it."""
-    inherited = {k: v for k, v in os.environ.items() if k != "MEMALCHEMY_URL"}
+    inherited = {
+        k: v for k, v in os.environ.items() if k not in ("MEMALCHEMY_URL", "MEMALCHEMY_KEYS")
+    }
     return inherited | more
 
 

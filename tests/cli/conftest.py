@@ -41,7 +41,8 @@ def file_url(tmp_path: Path) -> str:
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch) -> Call:
     """Call the command line in this process."""
-    monkeypatch.delenv("MEMALCHEMY_URL", raising=False)
+    for variable in ("MEMALCHEMY_URL", "MEMALCHEMY_KEYS"):
+        monkeypatch.delenv(variable, raising=False)
 
     def call(*arguments: str, stdin: str | bytes | None = None) -> Answer:
         result = CliRunner().invoke(app, arguments, input=stdin, catch_exceptions=False)

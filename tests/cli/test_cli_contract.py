@@ -49,7 +49,7 @@ def example(name: str) -> list[str]:
 
 
 def test_the_documentation_describes_every_command_and_no_other() -> None:
-    assert set(re.findall(r"^### `([\w ]+)`$", DOCS, re.M)) == set(COMMANDS)
+    assert set(re.findall(r"^### `([\w -]+)`$", DOCS, re.M)) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -86,6 +86,7 @@ def test_the_example_of_every_command_runs(
     if name.startswith("index "):
         run_on_a_server(name, call, request.getfixturevalue("postgres"))
         return
+    (tmp_path / "keys.txt").write_text(call("generate-key").out)
     (tmp_path / "threads.jsonl").write_text(lines(thread("airline-1", 8), thread("b", customer=42)))
     if name != "downgrade":  # its example is of an empty database
         call("--db", "sqlite:///agent.db", "import", "threads.jsonl")

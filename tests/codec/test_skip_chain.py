@@ -15,6 +15,7 @@ from states import examples, parts
 
 from memalchemy.checkpoints.chain import READ_FACTOR, Draft, Link, Tip, encode, rebuild
 from memalchemy.codec import deltas
+from memalchemy.codec.sealing import PLAIN
 from memalchemy.codec.values import MAX_STATE_BYTES, Parts, encode_state, state_size
 from memalchemy.errors import Corrupt
 
@@ -32,7 +33,7 @@ class Tree:
     ) -> Draft:
         """Encode *state* under the save *under*, of whose tip the cache keeps *room* bytes."""
         tip = None if under is None else self.tips[under].within(room)[0]
-        draft = encode(state, tip, level=3, max_depth=max_depth)
+        draft = encode(state, tip, level=3, max_depth=max_depth, keyring=PLAIN)
         seq = len(self.tips)
         self.tips.append(draft.as_tip(f"c{seq}", seq, 7))
         self.states.append(state)
@@ -52,7 +53,7 @@ class Tree:
 def rebuilt(links: Sequence[Link], limit: int = MAX_STATE_BYTES) -> Tip:
     """The tip of rows as they are read back."""
     raw_size = 0  # what a database says here is not needed
-    return rebuild(Tip("read", 7, 0, tuple(links), raw_size), limit)
+    return rebuild(Tip("read", 7, 0, tuple(links), raw_size), PLAIN, limit)
 
 
 def in_order(state: Parts) -> list[tuple[str, bytes]]:
@@ -199,10 +200,10 @@ def test_a_base_whose_depth_was_damaged_is_done_without() -> None:
     links = tree.tips[3].links
     assert [link.depth for link in links] == [0, 2, 3]
     damaged = replace(tree.tips[3], links=(*links[:-1], replace(links[-1], depth=8)))
-    draft = encode(tree.states[3], damaged, level=3, max_depth=1024)
+    draft = encode(tree.states[3], damaged, level=3, max_depth=1024, keyring=PLAIN)
     assert in_order(draft.as_tip("c", 4, 7).parts()) == in_order(tree.states[3])
     lost = replace(tree.tips[3], links=(replace(links[0], depth=9), *links[1:]))
-    assert encode(tree.states[3], lost, level=3, max_depth=1024).kind == "snapshot"
+    assert encode(tree.states[3], lost, level=3, max_depth=1024, keyring=PLAIN).kind == "snapshot"
 
 
 @examples(50)

@@ -16,6 +16,7 @@ from sqlalchemy.engine import make_url
 
 import memalchemy.checkpoints
 import memalchemy.log
+import memalchemy.rotation
 import memalchemy.search.checkpoints
 import memalchemy.search.indexes
 import memalchemy.search.vectors

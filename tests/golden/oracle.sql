@@ -2458,6 +2458,299 @@ AND (deltas.seq NOT IN (
     SELECT alive.seq
     FROM alive))
 
+-- rotation.statements.count_rows(table=deltas, scope=tenant)
+SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS "number"
+FROM (
+  SELECT deltas.codec AS codec, CASE
+  WHEN (deltas.codec LIKE '%+gcm1') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
+  WHEN (deltas.search_text IS NOT NULL) THEN 1
+  ELSE 0 END AS has_words, 0 AS has_fields
+  FROM deltas
+  WHERE deltas.tenant = :k_tenant) stored
+GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
+
+-- rotation.statements.count_rows(table=deltas, scope=all)
+SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS "number"
+FROM (
+  SELECT deltas.codec AS codec, CASE
+  WHEN (deltas.codec LIKE '%+gcm1') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
+  WHEN (deltas.search_text IS NOT NULL) THEN 1
+  ELSE 0 END AS has_words, 0 AS has_fields
+  FROM deltas
+  WHERE deltas.tenant != '~') stored
+GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
+
+-- rotation.statements.count_rows(table=store_items, scope=tenant)
+SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS "number"
+FROM (
+  SELECT store_items.codec AS codec, CASE
+  WHEN (store_items.codec LIKE '%+gcm1') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
+    CASE
+  WHEN (store_items.search_text IS NOT NULL) THEN 1
+  ELSE 0 END AS has_words, CASE
+  WHEN (store_items.field_terms IS NOT NULL
+    AND length(store_items.field_terms) > 7) THEN 1
+  ELSE 0 END AS has_fields
+  FROM store_items
+  WHERE store_items.tenant = :k_tenant
+  AND NOT (store_items.namespace >= :k_house
+    AND store_items.namespace < :k_house_end)) stored
+GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
+
+-- rotation.statements.count_rows(table=store_items, scope=all)
+SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS "number"
+FROM (
+  SELECT store_items.codec AS codec, CASE
+  WHEN (store_items.codec LIKE '%+gcm1') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
+    CASE
+  WHEN (store_items.search_text IS NOT NULL) THEN 1
+  ELSE 0 END AS has_words, CASE
+  WHEN (store_items.field_terms IS NOT NULL
+    AND length(store_items.field_terms) > 7) THEN 1
+  ELSE 0 END AS has_fields
+  FROM store_items
+  WHERE store_items.tenant != '~'
+  AND NOT (store_items.namespace >= :k_house
+    AND store_items.namespace < :k_house_end)) stored
+GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
+
+-- rotation.statements.count_vectors(scope=tenant)
+SELECT count(*) AS count_1
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+
+-- rotation.statements.count_vectors(scope=all)
+SELECT count(*) AS count_1
+FROM embeddings
+WHERE embeddings.tenant != '~'
+
+-- rotation.statements.drop_vectors(scope=tenant)
+DELETE FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+
+-- rotation.statements.drop_vectors(scope=all)
+DELETE FROM embeddings
+WHERE embeddings.tenant != '~'
+
+-- rotation.statements.grow_size()
+UPDATE checkpoints
+SET stored_size=(checkpoints.stored_size + 45)
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.seq = :p_seq
+
+-- rotation.statements.list_rows(table=deltas, scope=tenant, after=True)
+SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
+WHEN (deltas.codec LIKE '%+gcm1') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, 0 AS has_fields, length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id >= :p_thread_id
+AND (deltas.thread_id > :p_thread_id
+  OR deltas.thread_id = :p_thread_id
+  AND (deltas.namespace > :p_namespace
+    OR deltas.namespace = :p_namespace
+    AND deltas.seq > :p_seq))
+ORDER BY deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- rotation.statements.list_rows(table=deltas, scope=tenant, after=False)
+SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
+WHEN (deltas.codec LIKE '%+gcm1') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, 0 AS has_fields, length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+ORDER BY deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- rotation.statements.list_rows(table=deltas, scope=all, after=True)
+SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
+WHEN (deltas.codec LIKE '%+gcm1') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, 0 AS has_fields, length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.tenant != '~'
+AND deltas.tenant >= :p_tenant
+AND (deltas.tenant > :p_tenant
+  OR deltas.tenant = :p_tenant
+  AND (deltas.thread_id > :p_thread_id
+    OR deltas.thread_id = :p_thread_id
+    AND (deltas.namespace > :p_namespace
+      OR deltas.namespace = :p_namespace
+      AND deltas.seq > :p_seq)))
+ORDER BY deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- rotation.statements.list_rows(table=deltas, scope=all, after=False)
+SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
+WHEN (deltas.codec LIKE '%+gcm1') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, 0 AS has_fields, length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.tenant != '~'
+ORDER BY deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- rotation.statements.list_rows(table=store_items, scope=tenant, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.codec AS codec, CASE
+WHEN (store_items.codec LIKE '%+gcm1') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
+  CASE
+WHEN (store_items.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, CASE
+WHEN (store_items.field_terms IS NOT NULL
+  AND length(store_items.field_terms) > 7) THEN 1
+ELSE 0 END AS has_fields, length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+AND store_items.namespace >= :p_namespace
+AND (store_items.namespace > :p_namespace
+  OR store_items.namespace = :p_namespace
+  AND store_items.key > :p_key)
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- rotation.statements.list_rows(table=store_items, scope=tenant, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.codec AS codec, CASE
+WHEN (store_items.codec LIKE '%+gcm1') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
+  CASE
+WHEN (store_items.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, CASE
+WHEN (store_items.field_terms IS NOT NULL
+  AND length(store_items.field_terms) > 7) THEN 1
+ELSE 0 END AS has_fields, length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- rotation.statements.list_rows(table=store_items, scope=all, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.codec AS codec, CASE
+WHEN (store_items.codec LIKE '%+gcm1') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
+  CASE
+WHEN (store_items.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, CASE
+WHEN (store_items.field_terms IS NOT NULL
+  AND length(store_items.field_terms) > 7) THEN 1
+ELSE 0 END AS has_fields, length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant != '~'
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+AND store_items.tenant >= :p_tenant
+AND (store_items.tenant > :p_tenant
+  OR store_items.tenant = :p_tenant
+  AND (store_items.namespace > :p_namespace
+    OR store_items.namespace = :p_namespace
+    AND store_items.key > :p_key))
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- rotation.statements.list_rows(table=store_items, scope=all, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.codec AS codec, CASE
+WHEN (store_items.codec LIKE '%+gcm1') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
+  CASE
+WHEN (store_items.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, CASE
+WHEN (store_items.field_terms IS NOT NULL
+  AND length(store_items.field_terms) > 7) THEN 1
+ELSE 0 END AS has_fields, length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant != '~'
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- rotation.statements.read_payloads()
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.seq >= :p_low
+AND deltas.seq <= :p_high
+ORDER BY deltas.seq
+
+-- rotation.statements.read_values()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.codec, store_items.checksum, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- rotation.statements.reseal_delta(words=kept)
+UPDATE deltas
+SET codec=:p_codec, checksum=:p_checksum, payload=:p_payload
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.seq = :p_seq
+AND deltas.codec = :p_was_codec
+AND deltas.checksum = :p_was_checksum
+
+-- rotation.statements.reseal_delta(words=dropped)
+UPDATE deltas
+SET codec=:p_codec, checksum=:p_checksum, search_text=NULL, payload=:p_payload
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.seq = :p_seq
+AND deltas.codec = :p_was_codec
+AND deltas.checksum = :p_was_checksum
+
+-- rotation.statements.reseal_item(words=kept, fields=kept)
+UPDATE store_items
+SET codec=:p_codec, checksum=:p_checksum, value=:p_value
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND store_items.version = :p_version
+AND store_items.codec = :p_was_codec
+AND store_items.checksum = :p_was_checksum
+
+-- rotation.statements.reseal_item(words=kept, fields=dropped)
+UPDATE store_items
+SET codec=:p_codec, checksum=:p_checksum, field_terms=:p_field_terms, value=:p_value
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND store_items.version = :p_version
+AND store_items.codec = :p_was_codec
+AND store_items.checksum = :p_was_checksum
+
+-- rotation.statements.reseal_item(words=dropped, fields=kept)
+UPDATE store_items
+SET codec=:p_codec, checksum=:p_checksum, search_text=NULL, value=:p_value
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND store_items.version = :p_version
+AND store_items.codec = :p_was_codec
+AND store_items.checksum = :p_was_checksum
+
+-- rotation.statements.reseal_item(words=dropped, fields=dropped)
+UPDATE store_items
+SET codec=:p_codec, checksum=:p_checksum, search_text=NULL, field_terms=:p_field_terms,
+  value=:p_value
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND store_items.version = :p_version
+AND store_items.codec = :p_was_codec
+AND store_items.checksum = :p_was_checksum
+
 -- search.checkpoints.search_checkpoints()
 WITH hits AS (
   SELECT terms.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,

@@ -4349,6 +4349,274 @@ AND (deltas.seq NOT IN (
     SELECT alive.seq
     FROM alive))
 
+-- rotation.statements.count_rows(table=deltas, scope=tenant)
+SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
+FROM (
+  SELECT deltas.codec AS codec, CASE
+  WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+  WHEN (deltas.search_text IS NOT NULL) THEN 1
+  ELSE 0 END AS has_words, 0 AS has_fields
+  FROM deltas
+  WHERE deltas.tenant = $1::VARCHAR) AS stored
+GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
+
+-- rotation.statements.count_rows(table=deltas, scope=all)
+SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
+FROM (
+  SELECT deltas.codec AS codec, CASE
+  WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+  WHEN (deltas.search_text IS NOT NULL) THEN 1
+  ELSE 0 END AS has_words, 0 AS has_fields
+  FROM deltas
+  WHERE deltas.tenant != '~') AS stored
+GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
+
+-- rotation.statements.count_rows(table=store_items, scope=tenant)
+SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
+FROM (
+  SELECT store_items.codec AS codec, CASE
+  WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+  WHEN (store_items.search_text IS NOT NULL) THEN 1
+  ELSE 0 END AS has_words, CASE
+  WHEN (store_items.field_terms IS NOT NULL
+    AND octet_length(store_items.field_terms) > 7) THEN 1
+  ELSE 0 END AS has_fields
+  FROM store_items
+  WHERE store_items.tenant = $1::VARCHAR
+  AND NOT (store_items.namespace >= $2::VARCHAR
+    AND store_items.namespace < $3::VARCHAR)) AS stored
+GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
+
+-- rotation.statements.count_rows(table=store_items, scope=all)
+SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
+FROM (
+  SELECT store_items.codec AS codec, CASE
+  WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+  WHEN (store_items.search_text IS NOT NULL) THEN 1
+  ELSE 0 END AS has_words, CASE
+  WHEN (store_items.field_terms IS NOT NULL
+    AND octet_length(store_items.field_terms) > 7) THEN 1
+  ELSE 0 END AS has_fields
+  FROM store_items
+  WHERE store_items.tenant != '~'
+  AND NOT (store_items.namespace >= $1::VARCHAR
+    AND store_items.namespace < $2::VARCHAR)) AS stored
+GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
+
+-- rotation.statements.count_vectors(scope=tenant)
+SELECT count(*) AS count_1
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+
+-- rotation.statements.count_vectors(scope=all)
+SELECT count(*) AS count_1
+FROM embeddings
+WHERE embeddings.tenant != '~'
+
+-- rotation.statements.drop_vectors(scope=tenant)
+DELETE FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+
+-- rotation.statements.drop_vectors(scope=all)
+DELETE FROM embeddings
+WHERE embeddings.tenant != '~'
+
+-- rotation.statements.grow_size()
+UPDATE checkpoints
+SET stored_size=(checkpoints.stored_size + 45)
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND checkpoints.seq = $4::BIGINT
+
+-- rotation.statements.list_rows(table=deltas, scope=tenant, after=True)
+SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
+WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, 0 AS has_fields, octet_length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND (deltas.thread_id, deltas.namespace, deltas.seq) > ($2::VARCHAR, $3::VARCHAR, $4::BIGINT)
+ORDER BY deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq
+LIMIT $5
+
+-- rotation.statements.list_rows(table=deltas, scope=tenant, after=False)
+SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
+WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, 0 AS has_fields, octet_length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+ORDER BY deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq
+LIMIT $2
+
+-- rotation.statements.list_rows(table=deltas, scope=all, after=True)
+SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
+WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, 0 AS has_fields, octet_length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.tenant != '~'
+AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) > ($1::VARCHAR, $2::VARCHAR,
+    $3::VARCHAR, $4::BIGINT)
+ORDER BY deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq
+LIMIT $5
+
+-- rotation.statements.list_rows(table=deltas, scope=all, after=False)
+SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
+WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, 0 AS has_fields, octet_length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.tenant != '~'
+ORDER BY deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq
+LIMIT $1
+
+-- rotation.statements.list_rows(table=store_items, scope=tenant, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.codec AS codec, CASE
+WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+WHEN (store_items.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, CASE
+WHEN (store_items.field_terms IS NOT NULL
+  AND octet_length(store_items.field_terms) > 7) THEN 1
+ELSE 0 END AS has_fields, octet_length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND NOT (store_items.namespace >= $2::VARCHAR
+  AND store_items.namespace < $3::VARCHAR)
+AND (store_items.namespace, store_items.key) > ($4::VARCHAR, $5::VARCHAR)
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+LIMIT $6
+
+-- rotation.statements.list_rows(table=store_items, scope=tenant, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.codec AS codec, CASE
+WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+WHEN (store_items.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, CASE
+WHEN (store_items.field_terms IS NOT NULL
+  AND octet_length(store_items.field_terms) > 7) THEN 1
+ELSE 0 END AS has_fields, octet_length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND NOT (store_items.namespace >= $2::VARCHAR
+  AND store_items.namespace < $3::VARCHAR)
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+LIMIT $4
+
+-- rotation.statements.list_rows(table=store_items, scope=all, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.codec AS codec, CASE
+WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+WHEN (store_items.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, CASE
+WHEN (store_items.field_terms IS NOT NULL
+  AND octet_length(store_items.field_terms) > 7) THEN 1
+ELSE 0 END AS has_fields, octet_length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant != '~'
+AND NOT (store_items.namespace >= $1::VARCHAR
+  AND store_items.namespace < $2::VARCHAR)
+AND (store_items.tenant, store_items.namespace, store_items.key) > ($3::VARCHAR, $4::VARCHAR,
+    $5::VARCHAR)
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+LIMIT $6
+
+-- rotation.statements.list_rows(table=store_items, scope=all, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.codec AS codec, CASE
+WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+WHEN (store_items.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, CASE
+WHEN (store_items.field_terms IS NOT NULL
+  AND octet_length(store_items.field_terms) > 7) THEN 1
+ELSE 0 END AS has_fields, octet_length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant != '~'
+AND NOT (store_items.namespace >= $1::VARCHAR
+  AND store_items.namespace < $2::VARCHAR)
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+LIMIT $3
+
+-- rotation.statements.read_payloads()
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.seq >= $4::BIGINT
+AND deltas.seq <= $5::BIGINT
+ORDER BY deltas.seq
+
+-- rotation.statements.read_values()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.codec, store_items.checksum, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- rotation.statements.reseal_delta(words=kept)
+UPDATE deltas
+SET codec=$1::VARCHAR, checksum=$2::BIGINT, payload=$3::BYTEA
+WHERE deltas.tenant = $4::VARCHAR
+AND deltas.thread_id = $5::VARCHAR
+AND deltas.namespace = $6::VARCHAR
+AND deltas.seq = $7::BIGINT
+AND deltas.codec = $8::VARCHAR
+AND deltas.checksum = $9::BIGINT
+
+-- rotation.statements.reseal_delta(words=dropped)
+UPDATE deltas
+SET codec=$1::VARCHAR, checksum=$2::BIGINT, search_text=NULL, payload=$3::BYTEA
+WHERE deltas.tenant = $4::VARCHAR
+AND deltas.thread_id = $5::VARCHAR
+AND deltas.namespace = $6::VARCHAR
+AND deltas.seq = $7::BIGINT
+AND deltas.codec = $8::VARCHAR
+AND deltas.checksum = $9::BIGINT
+
+-- rotation.statements.reseal_item(words=kept, fields=kept)
+UPDATE store_items
+SET codec=$1::VARCHAR, checksum=$2::BIGINT, value=$3::BYTEA
+WHERE store_items.tenant = $4::VARCHAR
+AND store_items.namespace = $5::VARCHAR
+AND store_items.key = $6::VARCHAR
+AND store_items.version = $7::BIGINT
+AND store_items.codec = $8::VARCHAR
+AND store_items.checksum = $9::BIGINT
+
+-- rotation.statements.reseal_item(words=kept, fields=dropped)
+UPDATE store_items
+SET codec=$1::VARCHAR, checksum=$2::BIGINT, field_terms=$3::VARCHAR, value=$4::BYTEA
+WHERE store_items.tenant = $5::VARCHAR
+AND store_items.namespace = $6::VARCHAR
+AND store_items.key = $7::VARCHAR
+AND store_items.version = $8::BIGINT
+AND store_items.codec = $9::VARCHAR
+AND store_items.checksum = $10::BIGINT
+
+-- rotation.statements.reseal_item(words=dropped, fields=kept)
+UPDATE store_items
+SET codec=$1::VARCHAR, checksum=$2::BIGINT, search_text=NULL, value=$3::BYTEA
+WHERE store_items.tenant = $4::VARCHAR
+AND store_items.namespace = $5::VARCHAR
+AND store_items.key = $6::VARCHAR
+AND store_items.version = $7::BIGINT
+AND store_items.codec = $8::VARCHAR
+AND store_items.checksum = $9::BIGINT
+
+-- rotation.statements.reseal_item(words=dropped, fields=dropped)
+UPDATE store_items
+SET codec=$1::VARCHAR, checksum=$2::BIGINT, search_text=NULL, field_terms=$3::VARCHAR,
+  value=$4::BYTEA
+WHERE store_items.tenant = $5::VARCHAR
+AND store_items.namespace = $6::VARCHAR
+AND store_items.key = $7::VARCHAR
+AND store_items.version = $8::BIGINT
+AND store_items.codec = $9::VARCHAR
+AND store_items.checksum = $10::BIGINT
+
 -- search.checkpoints.search_checkpoints()
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,

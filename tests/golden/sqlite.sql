@@ -2640,6 +2640,286 @@ AND (deltas.seq NOT IN (
     SELECT alive.seq
     FROM alive))
 
+-- rotation.statements.count_rows(table=deltas, scope=tenant)
+SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
+FROM (
+  SELECT deltas.codec AS codec, CASE
+  WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+  WHEN (deltas.search_text IS NOT NULL) THEN 1
+  ELSE 0 END AS has_words, 0 AS has_fields
+  FROM deltas
+  WHERE deltas.tenant = ?) AS stored
+GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
+
+-- rotation.statements.count_rows(table=deltas, scope=all)
+SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
+FROM (
+  SELECT deltas.codec AS codec, CASE
+  WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+  WHEN (deltas.search_text IS NOT NULL) THEN 1
+  ELSE 0 END AS has_words, 0 AS has_fields
+  FROM deltas
+  WHERE deltas.tenant != '~') AS stored
+GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
+
+-- rotation.statements.count_rows(table=store_items, scope=tenant)
+SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
+FROM (
+  SELECT store_items.codec AS codec, CASE
+  WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+  WHEN (store_items.search_text IS NOT NULL) THEN 1
+  ELSE 0 END AS has_words, CASE
+  WHEN (store_items.field_terms IS NOT NULL
+    AND length(CAST(store_items.field_terms AS BLOB)) > 7) THEN 1
+  ELSE 0 END AS has_fields
+  FROM store_items
+  WHERE store_items.tenant = ?
+  AND NOT (store_items.namespace >= ?
+    AND store_items.namespace < ?)) AS stored
+GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
+
+-- rotation.statements.count_rows(table=store_items, scope=all)
+SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
+FROM (
+  SELECT store_items.codec AS codec, CASE
+  WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+  WHEN (store_items.search_text IS NOT NULL) THEN 1
+  ELSE 0 END AS has_words, CASE
+  WHEN (store_items.field_terms IS NOT NULL
+    AND length(CAST(store_items.field_terms AS BLOB)) > 7) THEN 1
+  ELSE 0 END AS has_fields
+  FROM store_items
+  WHERE store_items.tenant != '~'
+  AND NOT (store_items.namespace >= ?
+    AND store_items.namespace < ?)) AS stored
+GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
+
+-- rotation.statements.count_vectors(scope=tenant)
+SELECT count(*) AS count_1
+FROM embeddings
+WHERE embeddings.tenant = ?
+
+-- rotation.statements.count_vectors(scope=all)
+SELECT count(*) AS count_1
+FROM embeddings
+WHERE embeddings.tenant != '~'
+
+-- rotation.statements.drop_vectors(scope=tenant)
+DELETE FROM embeddings
+WHERE embeddings.tenant = ?
+
+-- rotation.statements.drop_vectors(scope=all)
+DELETE FROM embeddings
+WHERE embeddings.tenant != '~'
+
+-- rotation.statements.grow_size()
+UPDATE checkpoints
+SET stored_size=(checkpoints.stored_size + 45)
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND checkpoints.seq = ?
+
+-- rotation.statements.list_rows(table=deltas, scope=tenant, after=True)
+SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
+WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, 0 AS has_fields, length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.tenant = ?
+AND (deltas.thread_id, deltas.namespace, deltas.seq) > (?, ?, ?)
+ORDER BY deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- rotation.statements.list_rows(table=deltas, scope=tenant, after=False)
+SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
+WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, 0 AS has_fields, length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.tenant = ?
+ORDER BY deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- rotation.statements.list_rows(table=deltas, scope=all, after=True)
+SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
+WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, 0 AS has_fields, length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.tenant != '~'
+AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) > (?, ?, ?, ?)
+ORDER BY deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- rotation.statements.list_rows(table=deltas, scope=all, after=False)
+SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
+WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, 0 AS has_fields, length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.tenant != '~'
+ORDER BY deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- rotation.statements.list_rows(table=store_items, scope=tenant, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.codec AS codec,
+  CASE
+WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+WHEN (store_items.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, CASE
+WHEN (store_items.field_terms IS NOT NULL
+  AND length(CAST(store_items.field_terms AS BLOB)) > 7) THEN 1
+ELSE 0 END AS has_fields, length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND (store_items.namespace, store_items."key") > (?, ?)
+ORDER BY store_items.tenant, store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- rotation.statements.list_rows(table=store_items, scope=tenant, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.codec AS codec,
+  CASE
+WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+WHEN (store_items.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, CASE
+WHEN (store_items.field_terms IS NOT NULL
+  AND length(CAST(store_items.field_terms AS BLOB)) > 7) THEN 1
+ELSE 0 END AS has_fields, length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant = ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.tenant, store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- rotation.statements.list_rows(table=store_items, scope=all, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.codec AS codec,
+  CASE
+WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+WHEN (store_items.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, CASE
+WHEN (store_items.field_terms IS NOT NULL
+  AND length(CAST(store_items.field_terms AS BLOB)) > 7) THEN 1
+ELSE 0 END AS has_fields, length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant != '~'
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND (store_items.tenant, store_items.namespace, store_items."key") > (?, ?, ?)
+ORDER BY store_items.tenant, store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- rotation.statements.list_rows(table=store_items, scope=all, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.codec AS codec,
+  CASE
+WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+WHEN (store_items.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words, CASE
+WHEN (store_items.field_terms IS NOT NULL
+  AND length(CAST(store_items.field_terms AS BLOB)) > 7) THEN 1
+ELSE 0 END AS has_fields, length(store_items.value) AS stored
+FROM store_items
+WHERE store_items.tenant != '~'
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.tenant, store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- rotation.statements.read_payloads()
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.seq >= ?
+AND deltas.seq <= ?
+ORDER BY deltas.seq
+
+-- rotation.statements.read_values()
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
+  store_items.codec, store_items.checksum, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- rotation.statements.reseal_delta(words=kept)
+UPDATE deltas
+SET codec=?, checksum=?, payload=?
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.seq = ?
+AND deltas.codec = ?
+AND deltas.checksum = ?
+
+-- rotation.statements.reseal_delta(words=dropped)
+UPDATE deltas
+SET codec=?, checksum=?, search_text=NULL, payload=?
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.seq = ?
+AND deltas.codec = ?
+AND deltas.checksum = ?
+
+-- rotation.statements.reseal_item(words=kept, fields=kept)
+UPDATE store_items
+SET codec=?, checksum=?, value=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND store_items.version = ?
+AND store_items.codec = ?
+AND store_items.checksum = ?
+
+-- rotation.statements.reseal_item(words=kept, fields=dropped)
+UPDATE store_items
+SET codec=?, checksum=?, field_terms=?, value=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND store_items.version = ?
+AND store_items.codec = ?
+AND store_items.checksum = ?
+
+-- rotation.statements.reseal_item(words=dropped, fields=kept)
+UPDATE store_items
+SET codec=?, checksum=?, search_text=NULL, value=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND store_items.version = ?
+AND store_items.codec = ?
+AND store_items.checksum = ?
+
+-- rotation.statements.reseal_item(words=dropped, fields=dropped)
+UPDATE store_items
+SET codec=?, checksum=?, search_text=NULL, field_terms=?, value=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND store_items.version = ?
+AND store_items.codec = ?
+AND store_items.checksum = ?
+
 -- search.checkpoints.search_checkpoints()
 WITH hits AS (
   SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,

@@ -80,7 +80,15 @@ UNLIKE = {
     "array_binds": "part of the statements of many rows that there are not",
     **dict.fromkeys(("listed", "once"), "JSON_TABLE and hints: the server's"),
     **dict.fromkeys(
-        ("byte_length", "sizes", "counts_pages", "maintenance", "vacuum", "shrink_commands"),
+        (
+            "byte_length",
+            "leading_bytes",
+            "sizes",
+            "counts_pages",
+            "maintenance",
+            "vacuum",
+            "shrink_commands",
+        ),
         "what bytes are where, and giving them back, is the server's",
     ),
     **dict.fromkeys(

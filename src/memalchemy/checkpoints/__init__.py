@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from memalchemy.checkpoints import diffing, queries
 from memalchemy.checkpoints.branching import Branching
-from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, Tip, rebuild
+from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, Tip, rebuild_of
 from memalchemy.checkpoints.grouping import Together
 from memalchemy.checkpoints.keeping import Keeping
 from memalchemy.checkpoints.looking import Looking
@@ -32,7 +32,7 @@ from memalchemy.contracts import (
     to_lifetime,
 )
 from memalchemy.database import Database, HostConnection, Then
-from memalchemy.errors import Corrupt
+from memalchemy.errors import Corrupt, about
 from memalchemy.events import operation
 from memalchemy.keys import check_name
 from memalchemy.log import delete_checkpoint, delete_thread
@@ -51,7 +51,8 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
         namespace: keeps several uses of one thread id apart; deleting a thread deletes them all.
         state_type: what `load` builds: a pydantic model, or a class with ``from_checkpoint``;
             without it, `load` returns the stored mapping.
-        index_text: make what each step adds findable with `search`.
+        index_text: make what each step adds findable with `search`; of an encrypted database, if
+            it may hold readable words.
         retention: rules that every save keeps, without another round trip.
         ttl: how long a thread lives after its last save, in seconds or as a timedelta.
         max_chain_depth: saves between full snapshots, at most.
@@ -64,16 +65,6 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
 
-    capabilities = CheckpointerCapabilities(
-        search=True,
-        metadata_query=True,
-        vacuum=True,
-        branching=True,
-        ttl=True,
-        list_threads=True,
-        list_with_metadata=True,
-        persistent_checkpoint_ids=True,
-    )
     deletes_single_checkpoints = True
 
     def __init__(
@@ -109,6 +100,20 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
 
     def __repr__(self) -> str:
         return f"Checkpointer({self.db!r}, namespace={self.namespace!r})"
+
+    @property
+    def capabilities(self) -> CheckpointerCapabilities:
+        """What it can do: everything, but `search` where no word may be stored readable."""
+        return CheckpointerCapabilities(
+            search=self.db.keyring.reveals("text"),
+            metadata_query=True,
+            vacuum=True,
+            branching=True,
+            ttl=True,
+            list_threads=True,
+            list_with_metadata=True,
+            persistent_checkpoint_ids=True,
+        )
 
     async def save(
         self,
@@ -183,6 +188,7 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
 
         Raises:
             Corrupt: what is stored does not match its checksum.
+            KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
         """
         log = self._log(thread_id)
         check_optional(checkpoint_id)
@@ -190,7 +196,7 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
         with operation("checkpoint.load", **self._about(thread_id, checkpoint_id)) as event:
             found = await self.db.read_then(
                 lambda: queries.chain(self.db.dialect, log, checkpoint_id, now),
-                Then(partial(_decoded, thread_id), weight),
+                Then(partial(self._decoded, thread_id), weight),
                 connection=connection,
                 event=event,
             )
@@ -244,17 +250,16 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
             states.append(state)
         return diffing.diff(*states)
 
+    def _decoded(self, thread_id: str, tip: Tip | None) -> tuple[Tip, dict[str, Any]] | None:
+        if tip is None:
+            return None
+        rebuilt = rebuild_of(thread_id, tip, self.db.keyring)
+        try:
+            return rebuilt, values.decode_state(rebuilt.parts())
+        except Corrupt as error:
+            raise about(
+                error, f"checkpoint {tip.checkpoint_id!r} of thread {thread_id!r}"
+            ) from error
+
     async def close(self) -> None:
         """Nothing to do: connections are the database's. Part of the contract."""
-
-
-def _decoded(thread_id: str, tip: Tip | None) -> tuple[Tip, dict[str, Any]] | None:
-    if tip is None:
-        return None
-    try:
-        rebuilt = rebuild(tip)
-        return rebuilt, values.decode_state(rebuilt.parts())
-    except Corrupt as error:
-        raise Corrupt(
-            f"checkpoint {tip.checkpoint_id!r} of thread {thread_id!r}: {error}"
-        ) from error

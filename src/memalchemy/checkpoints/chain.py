@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from memalchemy.codec import deltas, zsplice1
+from memalchemy.codec.sealing import Keyring, Sealed
 from memalchemy.codec.values import MAX_STATE_BYTES, Parts, encode_state, state_size
-from memalchemy.errors import Corrupt
+from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted, about
 
 CODEC = "zsplice2"
 """The tag of this encoding, stored with each row so that the encoding can change."""
@@ -28,13 +29,18 @@ READ_FACTOR = 2
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One stored row of a chain; ``parts`` is its state, where it is kept decoded."""
+    """One stored row of a chain; ``parts`` is its state, where it is kept decoded.
+
+    ``checksum`` is always the row's, which a save on it names. ``payload`` and ``codec`` are the
+    row's until `rebuild`, and then what was sealed in it.
+    """
 
     seq: int
     depth: int
     payload: bytes
     checksum: int
     parts: Parts | None
+    codec: str = CODEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +108,10 @@ class Tip:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An encoded state, ready to be stored; everything but the position it will get."""
+    """An encoded state, ready to be stored; everything but the position it will get.
+
+    ``since_bytes`` counts payloads before they are sealed, so that it holds whatever their keys.
+    """
 
     kind: str
     base_seq: int | None
@@ -113,7 +122,7 @@ class Draft:
     since_bytes: int
     raw_size: int
     payload: bytes
-    checksum: int
+    stored: Sealed
     parts: Parts
     chain: tuple[Link, ...]
 
@@ -121,7 +130,7 @@ class Draft:
         self, checkpoint_id: str, seq: int, epoch: int, textual: frozenset[str] = frozenset()
     ) -> Tip:
         """What the stored draft is to the next save."""
-        link = Link(seq, self.depth, self.payload, self.checksum, self.parts)
+        link = Link(seq, self.depth, self.payload, self.stored.checksum, self.parts)
         links = (*self.chain, link)
         return Tip(checkpoint_id, epoch, self.since_bytes, links, self.raw_size, CODEC, textual)
 
@@ -132,9 +141,10 @@ def encode(
     *,
     level: int,
     max_depth: int,
+    keyring: Keyring,
     compared: deltas.Comparison | None = None,
 ) -> Draft:
-    """Encode a state under *tip*: as a delta, or as a snapshot when one is due.
+    """Encode a state under *tip*: as a delta, or as a snapshot when one is due; and seal it.
 
     *compared* may know already how the state differs from the tip's, or from another.
 
@@ -165,7 +175,7 @@ def encode(
                     since_bytes=tip.since_bytes + len(payload),
                     raw_size=raw_size,
                     payload=payload,
-                    checksum=deltas.seal(payload, parts),
+                    stored=keyring.seal(CODEC, deltas.seal(payload, parts), payload),
                     parts=parts,
                     chain=(*tip.links[:index], held),
                 )
@@ -179,30 +189,42 @@ def encode(
         since_bytes=0,
         raw_size=raw_size,
         payload=payload,
-        checksum=deltas.seal(payload, parts),
+        stored=keyring.seal(CODEC, deltas.seal(payload, parts), payload),
         parts=parts,
         chain=(),
     )
 
 
-def rebuild(tip: Tip, limit: int = MAX_STATE_BYTES) -> Tip:
-    """Decode a chain as it came from the database, snapshot first, and verify it.
+def rebuild(tip: Tip, keyring: Keyring, limit: int = MAX_STATE_BYTES) -> Tip:
+    """Open and decode a chain as it came from the database, snapshot first, and verify it.
 
     Every payload is held to its own checksum, and the state to that of the whole.
 
     Raises:
         Corrupt: a row is missing, changed, or does not fit the others.
+        KeyMissing, NotEncrypted: see `Keyring.open`.
     """
-    links = tip.links
-    if not links or links[0].depth != 0:
+    if not tip.links or tip.links[0].depth != 0:
         raise Corrupt("the first state of a chain is missing")
-    for link in links:
-        deltas.check_payload(link.payload, link.checksum)
+    links, checksum = [], 0
+    for link in tip.links:
+        codec, checksum, payload = keyring.open(link.codec, link.checksum, link.payload)
+        deltas.check_payload(payload, checksum)
+        same = payload is link.payload
+        links.append(link if same else replace(link, payload=payload, codec=codec))
     if tip.codec == zsplice1.NAME:
-        state = zsplice1.read_state([link.payload for link in links], links[-1].checksum)
+        state = zsplice1.read_state([link.payload for link in links], checksum)
         return replace(tip, links=(replace(links[-1], parts=encode_state(state)),))
     parts = deltas.decode_snapshot(links[0].payload, limit)
     if len(links) > 1:
         parts = deltas.apply_deltas(parts, (link.payload for link in links[1:]), limit)
-    deltas.check_state(parts, links[-1].checksum)
+    deltas.check_state(parts, checksum)
     return replace(tip, links=(*links[:-1], replace(links[-1], parts=parts)))
+
+
+def rebuild_of(thread_id: str, tip: Tip, keyring: Keyring) -> Tip:
+    """`rebuild`, of a thread that an error names, with its checkpoint."""
+    try:
+        return rebuild(tip, keyring)
+    except (Corrupt, KeyMissing, NotEncrypted) as error:
+        raise about(error, f"checkpoint {tip.checkpoint_id!r} of thread {thread_id!r}") from error

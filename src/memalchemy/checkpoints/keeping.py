@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from memalchemy.checkpoints import queries, upkeep
-from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, rebuild
+from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, rebuild_of
 from memalchemy.checkpoints.scope import Scope
 from memalchemy.codec.items import FieldWords, decode_item
 from memalchemy.codec.values import decode_value, jsonable, pointer
@@ -48,6 +48,7 @@ class Keeping(Scope):
                     now,
                     level=self._compression_level,
                     max_depth=self._max_chain_depth,
+                    keyring=self.db.keyring,
                 ),
                 connection=connection,
                 event=event,
@@ -227,7 +228,7 @@ class Keeping(Scope):
             )
             if tip is None or not rows:
                 continue  # deleted meanwhile
-            parts = rebuild(tip).parts()
+            parts = rebuild_of(log.thread_id, tip, self.db.keyring).parts()
             yield (
                 queries.info(rows[0]).as_dict()
                 | {"tenant": log.tenant, "namespace": list(decode_namespace(log.namespace))}
@@ -247,7 +248,9 @@ class Keeping(Scope):
         place = {"tenant": log.tenant, "namespace": list(decode_namespace(log.namespace))}
         while rows := await self._rows(statement, binds, connection):
             for row in rows:
-                value = decode_item(bytes(row.payload), row.checksum, row.codec)
+                keyring = self.db.keyring
+                stored = keyring.open(row.codec, row.checksum, bytes(row.payload))
+                value = decode_item(stored.payload, stored.checksum, stored.codec)
                 yield place | {
                     "thread_id": log.thread_id,
                     "position": row.seq,

@@ -125,8 +125,12 @@ class Looking(Scope):
         As `get_metadata`, with ``score`` (0..1: the share of the query found, rare words counting
         more) and ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words
         are found, and nothing in *query* is an operator. A query without words finds nothing.
+
+        Raises:
+            CapabilityMissing: the database is encrypted, and holds no readable words.
         """
         limit = check_limit(limit)
+        self.db.keyring.check_reveals("text", "a search")
         terms = text.query_terms(query)
         if not terms or not limit:
             return []

@@ -17,6 +17,7 @@ from sqlalchemy import (
 )
 
 from memalchemy.checkpoints.chain import READABLE, Link, Tip
+from memalchemy.codec import sealing
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt
@@ -94,9 +95,9 @@ def read_chain(d: Dialect, which: str) -> Executable:
 
 
 def chain(d: Dialect, log: Log, checkpoint_id: str | None, now: datetime) -> Program[Tip | None]:
-    """The rows of a checkpoint (the newest, without an id), in order and complete, still encoded.
+    """The rows of a checkpoint (the newest, without an id), in order and complete, as stored.
 
-    `rebuild` decodes and verifies them. ``None`` if there is no such checkpoint.
+    `rebuild` opens, decodes and verifies them. ``None`` if there is no such checkpoint.
     """
     which = "latest" if checkpoint_id is None else "named"
     values = log.binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}
@@ -105,12 +106,13 @@ def chain(d: Dialect, log: Log, checkpoint_id: str | None, now: datetime) -> Pro
         return None
     links: list[Link] = []
     expected: int | None = None
+    codec = sealing.inner(rows[-1].codec)
     for row in reversed(rows):
         if expected is not None and row.seq != expected:
             raise Corrupt(f"a state that others build on is missing at position {expected}")
-        if row.codec not in READABLE or row.codec != rows[-1].codec:
+        if codec not in READABLE or sealing.inner(row.codec) != codec:
             raise Corrupt(f"a stored state has the unknown codec {row.codec!r}")
-        links.append(Link(row.seq, row.depth, bytes(row.payload), row.checksum, None))
+        links.append(Link(row.seq, row.depth, bytes(row.payload), row.checksum, None, row.codec))
         expected = row.base_seq
     if expected is not None:
         raise Corrupt(f"a state that others build on is missing at position {expected}")
@@ -121,7 +123,7 @@ def chain(d: Dialect, log: Log, checkpoint_id: str | None, now: datetime) -> Pro
         newest.since_bytes,
         tuple(reversed(links)),
         newest.raw_size,
-        newest.codec,
+        codec,
     )
 
 

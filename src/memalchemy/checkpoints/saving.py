@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from memalchemy.checkpoints.cache import TipCache
-from memalchemy.checkpoints.chain import CODEC, Draft, Tip, encode, rebuild
+from memalchemy.checkpoints.chain import Draft, Tip, encode, rebuild_of
 from memalchemy.checkpoints.grouping import Together
 from memalchemy.checkpoints.queries import chain, find_saved
 from memalchemy.checkpoints.upkeep import retention_binds
@@ -223,7 +223,7 @@ class Saver:
         event.cache_hit = False
         read = await self.db.read_then(
             lambda: chain(self.db.dialect, request.log, request.parent_id, request.now),
-            Then(lambda tip: None if tip is None else rebuild(tip), weight),
+            Then(partial(self._rebuilt, request.log), weight),
             connection=connection,
             event=event,
         )
@@ -239,6 +239,9 @@ class Saver:
             )
         return None
 
+    def _rebuilt(self, log: Log, tip: Tip | None) -> Tip | None:
+        return None if tip is None else rebuild_of(log.thread_id, tip, self.db.keyring)
+
     def _encode(
         self, request: Request, state: Mapping[str, Any] | None, tip: Tip | None, snapshot: bool
     ) -> tuple[Draft, str | None]:
@@ -247,9 +250,10 @@ class Saver:
             None if snapshot else tip,
             level=self.compression_level,
             max_depth=self.max_chain_depth,
+            keyring=self.db.keyring,
             compared=request.encoded.parent,
         )
-        if not self.index_text:
+        if not self.index_text or not self.db.keyring.reveals("text"):
             return draft, None
         parent = request.encoded.parent
         if tip is None:
@@ -290,7 +294,7 @@ class Saver:
             "p_run_id": None,
             "p_meta": request.metadata,
             "p_raw_size": draft.raw_size,
-            "p_stored_size": len(draft.payload),
+            "p_stored_size": len(draft.stored.payload),
             "p_occurred_at": request.now,
             "p_created_at": request.now,
             "p_stored_at": request.now,
@@ -301,13 +305,13 @@ class Saver:
             "p_base_checksum": draft.base_checksum,
             "p_depth": draft.depth,
             "p_since_bytes": draft.since_bytes,
-            "p_codec": CODEC,
-            "p_checksum": draft.checksum,
+            "p_codec": draft.stored.codec,
+            "p_checksum": draft.stored.checksum,
             "p_label": None,
             "p_sort_key": None,
             "p_status": 0,
             "p_search_text": words,
-            "p_payload": draft.payload,
+            "p_payload": draft.stored.payload,
         }
         if self.retention is not None:
             row |= retention_binds(self.retention, request.now)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Executable, and_, bindparam, delete, or_, select, update
 
 from memalchemy.checkpoints.chain import CODEC, Draft, Tip, encode, rebuild
 from memalchemy.checkpoints.queries import chain
+from memalchemy.codec.sealing import Keyring
 from memalchemy.contracts import Retention, to_timedelta
 from memalchemy.dialects import TEXT_INDEXES, Dialect
 from memalchemy.log import Log, remove_log, sweep_locked
@@ -71,7 +73,9 @@ def rewrite_size(d: Dialect) -> Executable:
     )
 
 
-def rewrite_log(d: Dialect, log: Log, now: datetime, *, level: int, max_depth: int) -> Program[int]:
+def rewrite_log(
+    d: Dialect, log: Log, now: datetime, *, level: int, max_depth: int, keyring: Keyring
+) -> Program[int]:
     """Encode every checkpoint anew on checkpoints that still have a name; drop all other states.
 
     Rows change in place and in order: a row that is not rewritten yet builds on the state of its
@@ -79,6 +83,7 @@ def rewrite_log(d: Dialect, log: Log, now: datetime, *, level: int, max_depth: i
     """
     if not (yield lock_log(d), log.binds()):
         return 0  # a log that begins now is not locked
+    new = partial(encode, level=level, max_depth=max_depth, keyring=keyring)
     names = yield list_in_order(d), log.binds()
     for name in reversed(names):
         # A delta of an earlier encoding needs its base's bytes too: from the newest down, such
@@ -86,14 +91,14 @@ def rewrite_log(d: Dialect, log: Log, now: datetime, *, level: int, max_depth: i
         read = yield from chain(d, log, name.checkpoint_id, now)
         if read is None or read.codec == CODEC:
             continue
-        draft = encode(rebuild(read).parts(), None, level=level, max_depth=max_depth)
+        draft = new(rebuild(read, keyring).parts(), None)
         yield from _replace_payload(d, log, name.seq, draft)
     tip: Tip | None = None
     for name in names:
         read = yield from chain(d, log, name.checkpoint_id, now)
         if read is None:
             return 0  # the log expired meanwhile
-        draft = encode(rebuild(read).parts(), tip, level=level, max_depth=max_depth)
+        draft = new(rebuild(read, keyring).parts(), tip)
         yield from _replace_payload(d, log, name.seq, draft)
         tip = draft.as_tip(name.checkpoint_id, name.seq, 0)
     dropped = yield from sweep_locked(d, log, renamed=True, rewritten=True)
@@ -108,12 +113,12 @@ def _replace_payload(d: Dialect, log: Log, seq: int, draft: Draft) -> Program[No
         "p_base_seq": draft.base_seq,
         "p_depth": draft.depth,
         "p_since_bytes": draft.since_bytes,
-        "p_codec": CODEC,
-        "p_checksum": draft.checksum,
-        "p_payload": draft.payload,
+        "p_codec": draft.stored.codec,
+        "p_checksum": draft.stored.checksum,
+        "p_payload": draft.stored.payload,
     }
     yield rewrite_delta(d), values
-    yield rewrite_size(d), place | {"p_stored_size": len(draft.payload)}
+    yield rewrite_size(d), place | {"p_stored_size": len(draft.stored.payload)}
 
 
 # --- Erasing -------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from memalchemy.cli import (
     importing,
     indexes,
     keeping,
+    keys,
     log,
     looking,
     moving,
@@ -29,7 +30,10 @@ from memalchemy.cli.command import (
     Common,
     DbOption,
     JsonOption,
+    KeysFileOption,
     NoColorOption,
+    PlaintextOption,
+    ReadableOption,
     SchemaOption,
     TenantOption,
 )
@@ -72,6 +76,9 @@ def common(
     db: DbOption = None,
     tenant: TenantOption = None,
     schema: SchemaOption = None,
+    keys_file: KeysFileOption = None,
+    readable: ReadableOption = None,
+    allow_plaintext: PlaintextOption = False,
     as_json: JsonOption = False,
     no_color: NoColorOption = False,
     version: Annotated[
@@ -82,7 +89,9 @@ def common(
 
     The options below may stand before a command or after it.
     """
-    context.obj = Common(db, tenant, schema, as_json, no_color)
+    context.obj = Common(
+        db, tenant, schema, keys_file, readable, allow_plaintext, as_json, no_color
+    )
 
 
 for room in (
@@ -94,6 +103,7 @@ for room in (
     retention,
     moving,
     verifying,
+    keys,
     store_commands,
     log,
     indexes,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from memalchemy.cli import exits
+from memalchemy.cli import exits, secrets
 from memalchemy.cli.terminal import Terminal
 from memalchemy.errors import DatabaseUnreachable, MemalchemyError
 
@@ -40,11 +40,34 @@ SchemaOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 NoColorOption = Annotated[bool, typer.Option("--no-color", help="No colours, no styles.")]
+KeysFileOption = Annotated[
+    str | None,
+    typer.Option(
+        "--keys-file",
+        metavar="FILE",
+        help="Keys of an encrypted database, one a line, the first encrypts. "
+        f"[env: {secrets.KEYS_VARIABLE}, between commas]",
+    ),
+]
+ReadableOption = Annotated[
+    str | None,
+    typer.Option(
+        "--readable",
+        metavar="WHAT",
+        help="What is stored unencrypted beside it: text,fields,vectors.",
+    ),
+]
+PlaintextOption = Annotated[
+    bool, typer.Option("--allow-plaintext", help="Read what is not encrypted, too.")
+]
 
 COMMON: dict[str, tuple[Any, Any]] = {
     "db": (DbOption, None),
     "tenant": (TenantOption, None),
     "schema": (SchemaOption, None),
+    "keys_file": (KeysFileOption, None),
+    "readable": (ReadableOption, None),
+    "allow_plaintext": (PlaintextOption, False),
     "as_json": (JsonOption, False),
     "no_color": (NoColorOption, False),
 }
@@ -57,6 +80,9 @@ class Common:
     db: str | None = None
     tenant: str | None = None
     schema: str | None = None
+    keys_file: str | None = None
+    readable: str | None = None
+    allow_plaintext: bool = False
     as_json: bool = False
     no_color: bool = False
 
@@ -112,7 +138,13 @@ class Invocation:
 
         with asking_for_sense():
             return Database(
-                self.url, tenant=self.tenant, schema=self.common.schema, migrate=migrate
+                self.url,
+                tenant=self.tenant,
+                schema=self.common.schema,
+                migrate=migrate,
+                keys=secrets.keys_of(self.common.keys_file),
+                readable=[what for what in (self.common.readable or "").split(",") if what],
+                allow_plaintext=self.common.allow_plaintext,
             )
 
     def checkpointer(self, db: Database) -> Checkpointer:

@@ -126,9 +126,9 @@ class Demo:
         """Load the newest state in another process, and compare."""
         self.heading("Reloaded by a second process")
         command_line = [sys.executable, "-m", "memalchemy", "show", self.thread, "--json"]
-        for name in ("tenant", "schema"):
+        for name in ("tenant", "schema", "keys_file", "readable"):
             if value := getattr(self.at.common, name):
-                command_line += [f"--{name}", value]
+                command_line += [f"--{name.replace('_', '-')}", value]
         # The URL goes by the environment: a command line is for everybody to read.
         process = await asyncio.create_subprocess_exec(
             *command_line,
@@ -206,6 +206,9 @@ class Demo:
         from memalchemy.cli.looking import highlighted
 
         self.heading(f"Steps that brought up {WORD!r}")
+        if not checkpointer.capabilities.search:
+            self.say("not looked for: the database is encrypted; --readable text keeps its words")
+            return
         hits = await checkpointer.search(WORD, 100)
         ours = [hit for hit in hits if hit["thread_id"] == self.thread]
         self.at.terminal.table(

@@ -15,7 +15,9 @@ from memalchemy.errors import (
     DowngradeRefused,
     DriverMissing,
     ForeignTable,
+    KeyMissing,
     MemalchemyError,
+    NotEncrypted,
     NotFound,
     NotSerialisable,
     SchemaOutdated,
@@ -62,6 +64,8 @@ _CODES: dict[type[MemalchemyError], int] = {
     TooLarge: REFUSED,
     CapabilityMissing: REFUSED,
     UniqueViolation: REFUSED,
+    KeyMissing: REFUSED,
+    NotEncrypted: REFUSED,
     Corrupt: CORRUPT,
 }
 

@@ -8,7 +8,7 @@ written twice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from copy import copy
 from functools import partial
@@ -19,6 +19,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from memalchemy.codec.sealing import Keyring
 from memalchemy.database.core import Core, HostConnection, Mode, ThreadBound
 from memalchemy.database.replica import Replica
 from memalchemy.database.running import OFF_LOOP_BYTES, Then, off_loop
@@ -55,6 +56,11 @@ class Database:
         statement_timeout: seconds that a statement may take, waiting for locks included; without
             it, as long as the server lets it. SQLite: seconds that a statement may run, and that it
             waits for another process to end its transaction (30 if not given).
+        keys: Fernet keys; payloads and values are encrypted with the first and opened with any. See
+            the page on encryption. Metadata, ids, namespaces and keys of items stay readable.
+        readable: what else is stored unencrypted beside them, because the database searches in it:
+            ``"text"`` (words), ``"fields"`` (a word for each field, for filters), ``"vectors"``.
+        allow_plaintext: with *keys*, read what is not encrypted, too, instead of refusing it.
         engine_options: passed to SQLAlchemy's `create_async_engine`. An engine of the host's takes
             neither these nor the timeouts.
 
@@ -84,6 +90,9 @@ class Database:
         durability: Literal["full", "normal"] = "full",
         connect_timeout: float | None = None,
         statement_timeout: float | None = None,
+        keys: Iterable[str | bytes] | None = None,
+        readable: Iterable[str] = (),
+        allow_plaintext: bool = False,
         **engine_options: Any,
     ) -> None:
         if migrate not in ("auto", "check", "off"):
@@ -91,6 +100,7 @@ class Database:
         if durability not in ("full", "normal"):
             raise ValueError(f"durability is 'full' or 'normal', not {durability!r}")
         self.tenant = check_tenant(tenant)
+        self._keyring = Keyring(keys, readable=readable, allow_plaintext=allow_plaintext)
         open_ = partial(
             Core,
             schema=schema,
@@ -110,6 +120,11 @@ class Database:
     def dialect(self) -> Dialect:
         """The dialect, for its capabilities."""
         return self._core.dialect
+
+    @property
+    def keyring(self) -> Keyring:
+        """What seals and opens payloads; without *keys* it leaves them as they are."""
+        return self._keyring
 
     @property
     def schema(self) -> str | None:

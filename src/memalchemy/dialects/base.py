@@ -20,6 +20,7 @@ from sqlalchemy import (
     FromClause,
     Insert,
     Integer,
+    LargeBinary,
     Select,
     Table,
     bindparam,
@@ -249,6 +250,11 @@ class Dialect:
     def byte_length(self, value: ColumnElement[Any]) -> ColumnElement[int]:
         """The length of a text or of bytes, read without the value itself where that can be."""
         return func.octet_length(value)
+
+    def leading_bytes(self, value: ColumnElement[Any], count: int) -> ColumnElement[bytes]:
+        """The first bytes of bytes, read without the rest where that can be."""
+        numbers = (literal_column(str(number), Integer) for number in (1, count))
+        return func.substr(value, *numbers, type_=LargeBinary())
 
     def sizes(self, exact: bool) -> Executable | None:
         """``name, owner, kind, bytes`` of each table and index of the schema ``:p_schema``: as the

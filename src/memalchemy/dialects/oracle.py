@@ -21,6 +21,8 @@ from sqlalchemy import (
     Float,
     FromClause,
     Insert,
+    Integer,
+    LargeBinary,
     Select,
     Table,
     Text,
@@ -272,6 +274,11 @@ class Oracle(Dialect):
     def byte_length(self, value: ColumnElement[Any]) -> ColumnElement[int]:
         # Of a BLOB in bytes; of a CLOB in characters: it has no length in bytes.
         return func.length(value)
+
+    def leading_bytes(self, value: ColumnElement[Any], count: int) -> ColumnElement[bytes]:
+        # SUBSTR would take a BLOB for hexadecimal text; this gives a RAW, which can be grouped by.
+        numbers = (literal_column(str(number), Integer) for number in (count, 1))
+        return func.dbms_lob.substr(value, *numbers, type_=LargeBinary())
 
     def sizes(self, exact: bool) -> Executable | None:
         # A user's own segments: those of another schema are the administrator's to see.

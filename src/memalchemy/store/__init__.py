@@ -83,8 +83,11 @@ class Store(Batches, Searching):
             raise ValueError(f"metric is one of {', '.join(METRICS)}, not {metric!r}")
         if index and embedder is None:
             raise no_embedder("index=")
+        if index or (index is None and embedder is not None):
+            db.keyring.check_reveals("vectors", "a store with an embedder")
         self.db = db
         self._settings = Settings(
+            keyring=db.keyring,
             embedder=embedder,
             model=check_field(model),
             index=index if index is not None else embedder is not None,
@@ -139,6 +142,7 @@ class Store(Batches, Searching):
             Conflict: it is not as expected; ``current`` is the item that is there, or ``None``.
             NotSerialisable, TooLarge: value, metadata, key or namespace cannot be stored.
             ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
+            CapabilityMissing: vectors are wanted, and the database is encrypted and may hold none.
         """
         binds = item_binds(self.db, namespace, key)
         _check_expected(expected_version)
@@ -198,6 +202,7 @@ class Store(Batches, Searching):
         """
         _check_expected(expected_version)
         name = self._settings.model_of(model)
+        self.db.keyring.check_reveals("vectors", "embedding=")
         vectors = rows_of(embedding, name)
         values = item_binds(self.db, namespace, key) | {"p_now": datetime.now(UTC)}
         d = self.db.dialect
@@ -241,6 +246,7 @@ class Store(Batches, Searching):
 
         Raises:
             Corrupt: what is stored does not match its checksum.
+            KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
         """
         binds = item_binds(self.db, namespace, key)
         statement = queries.read_item(self.db.dialect)
@@ -249,7 +255,9 @@ class Store(Batches, Searching):
             if not rows:
                 return None
             event.payload_bytes = len(rows[0].value)
-            item = await off_loop(len(rows[0].value), partial(queries.item, rows[0]))
+            item = await off_loop(
+                len(rows[0].value), partial(queries.item, rows[0], self.db.keyring)
+            )
         wanted = self._settings.refresh_ttl if refresh is None else refresh
         if wanted and rows[0].lifetime is not None and not self.db.read_only:
             return await self._prolonged(item, binds, rows[0].lifetime, connection)
@@ -325,6 +333,7 @@ class Store(Batches, Searching):
         if embedding is not None:
             if index:
                 raise TypeError("give index= or embedding=, not both")
+            self.db.keyring.check_reveals("vectors", "embedding=")
             return rows_of(embedding, self._settings.model)
         (vectors,) = await self._settings.vectors_of([value], index)
         return vectors

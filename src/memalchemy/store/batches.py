@@ -76,7 +76,7 @@ class Batches(Shelf):
             for listed in key_lists(self.db.dialect, wanted):
                 binds = {"k_tenant": self.db.tenant, "p_keys": listed}
                 for row in await self._rows(statement, binds, connection, event):
-                    found[wanted[row.namespace, row.key]] = queries.value(row)
+                    found[wanted[row.namespace, row.key]] = queries.value(row, self.db.keyring)
         return {name: found[name] for name in wanted.values() if name in found}
 
     def _prepared(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import orjson
 
+from memalchemy.codec.sealing import Keyring
 from memalchemy.codec.values import encode_value, from_jsonable, jsonable
 from memalchemy.contracts import UNSET, StoreItem
 from memalchemy.database import OFF_LOOP_BYTES, Database, off_loop
@@ -132,6 +133,7 @@ async def import_items(
     conflict if not. Nothing is written of a batch with a conflict, or with a line that is no item.
 
     Raises:
+        CapabilityMissing: a line has vectors, which this database may not hold readable.
         Conflict: again and again somebody else wrote items of a batch while it was written.
     """
     number = 0
@@ -280,7 +282,7 @@ async def _written(
         for listed in key_lists(d, keys):
             for row in (yield queries.read_items(d), binds | {"p_keys": listed}):
                 there[row.namespace, row.key] = row
-        outcome, chosen = _decided(good, there, on_conflict)
+        outcome, chosen = _decided(good, there, on_conflict, db.keyring)
         # In one order in every process: two that want the same rows do not block each other.
         for place in sorted(chosen):
             line = chosen[place]
@@ -296,6 +298,8 @@ async def _written(
         event.details["items"] = len(good)
         event.payload_bytes = sum(len(line.row["p_value"]) for line in good)
         some = next((line.vectors for line in good if line.vectors), [])
+        if some:
+            db.keyring.check_reveals("vectors", "an import of vectors")
         native = await stores_natively(db, some, None, event)
         for attempts_left in reversed(range(ATTEMPTS)):
             try:
@@ -308,7 +312,7 @@ async def _written(
 
 
 def _decided(
-    good: list[_Line], there: dict[Place, Any], on_conflict: OnConflict
+    good: list[_Line], there: dict[Place, Any], on_conflict: OnConflict, keyring: Keyring
 ) -> tuple[ImportedBatch, dict[Place, _Line]]:
     """What becomes of each line, and those to write: of one place the last; with a problem none."""
     counts: Counter[str] = Counter()
@@ -321,7 +325,7 @@ def _decided(
             chosen[line.place] = line
         elif on_conflict == "skip":
             counts["skipped"] += 1
-        elif _same(line, before):
+        elif _same(line, before, keyring):
             counts["unchanged"] += 1
         else:
             counts["conflict"] += 1
@@ -333,11 +337,11 @@ def _decided(
     return ImportedBatch(counts), chosen
 
 
-def _same(line: _Line, before: Any) -> bool:
+def _same(line: _Line, before: Any, keyring: Keyring) -> bool:
     if isinstance(before, _Line):
         value, metadata = before.item.value, before.row["p_meta"]
     else:
-        value, metadata = queries.value(before), before.meta
+        value, metadata = queries.value(before, keyring), before.meta
     # As bytes: to Python 1, 1.0 and True are equal.
     return encode_value(value) == encode_value(line.item.value) and (
         orjson.dumps(metadata, option=orjson.OPT_SORT_KEYS)

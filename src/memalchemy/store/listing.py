@@ -208,12 +208,18 @@ class Listing(Shelf):
             )
             rows = await self._rows(statement, binds, connection, event, stale=True)
             for row in rows:
-                item = queries.item(row)
+                item = queries.item(row, self.db.keyring)
                 if wanted is None or wanted.matches(item.value, item.metadata):
                     yield item
                 after = item
             if len(rows) < size:
                 return
+
+    def _words_of(self, wanted: Filter | None) -> list[FieldWords]:
+        """The words of fields that an item which passes a filter may have, if any are stored."""
+        if wanted is None or not self.db.keyring.reveals("fields"):
+            return []
+        return [FieldWords.of(path, values) for path, values in wanted.equalities()]
 
     def _narrowed(
         self, path: str, below: bool, wanted: Filter | None
@@ -222,7 +228,7 @@ class Listing(Shelf):
 
         Or ``None``, if they are more than it is given.
         """
-        d, fields = self.db.dialect, words_of(wanted)
+        d, fields = self.db.dialect, self._words_of(wanted)
         if not fields or not d.indexes_fields:
             return None
         scope = scope_binds(self.db.tenant, path, below)
@@ -275,16 +281,10 @@ class Listing(Shelf):
         found: dict[Place, StoreItem] = {}
         for place in places:
             if place in rows:
-                item = queries.item(rows[place])
+                item = queries.item(rows[place], self.db.keyring)
                 if wanted is None or wanted.matches(item.value, item.metadata):
                     found[place] = item
         return found
-
-
-def words_of(wanted: Filter | None) -> list[FieldWords]:
-    """The words of fields that an item which passes a filter may have."""
-    equalities = [] if wanted is None else wanted.equalities()
-    return [FieldWords.of(path, values) for path, values in equalities]
 
 
 def _sorted(items: list[StoreItem], order: str, after: StoreItem | None) -> list[StoreItem]:

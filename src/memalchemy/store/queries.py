@@ -19,8 +19,10 @@ from sqlalchemy import (
 )
 
 from memalchemy.codec.items import decode_item
+from memalchemy.codec.sealing import Keyring
 from memalchemy.contracts import StoreItem
 from memalchemy.dialects import Dialect
+from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted, about
 from memalchemy.keys import decode_namespace
 from memalchemy.search.scope import (
     EMBEDDINGS,
@@ -36,12 +38,12 @@ from memalchemy.statements import statement
 ORDERS = ("newest", "key")
 
 
-def item(row: Any) -> StoreItem:
+def item(row: Any, keyring: Keyring) -> StoreItem:
     """The item of a row of `stored` columns."""
     return StoreItem(
         decode_namespace(row.namespace),
         row.key,
-        value(row),
+        value(row, keyring),
         row.meta,
         row.created_at,
         row.updated_at,
@@ -50,8 +52,13 @@ def item(row: Any) -> StoreItem:
     )
 
 
-def value(row: Any) -> Any:
-    return decode_item(bytes(row.value), row.checksum, row.codec)
+def value(row: Any, keyring: Keyring) -> Any:
+    """The value of such a row, opened and decoded; an error says of which item."""
+    try:
+        codec, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.value))
+        return decode_item(payload, checksum, codec)
+    except (Corrupt, KeyMissing, NotEncrypted) as error:
+        raise about(error, f"the item {row.key!r} in {row.namespace}") from error
 
 
 @statement()

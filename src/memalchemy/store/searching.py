@@ -26,7 +26,7 @@ from memalchemy.search.scope import LISTED, Place, scope_binds
 from memalchemy.search.vectors import Wanted, check_vector, nearest
 from memalchemy.store import queries
 from memalchemy.store.embedding import embed, no_embedder
-from memalchemy.store.listing import Listing, words_of
+from memalchemy.store.listing import Listing
 from memalchemy.store.shelf import Namespace, taken
 
 MODES = ("text", "vector", "hybrid")
@@ -107,7 +107,8 @@ class Searching(Listing):
         *query* is an operator. A query without words finds nothing by words.
 
         Raises:
-            CapabilityMissing: a vector of *query* is needed, and there is no embedder.
+            CapabilityMissing: a vector of *query* is needed, and there is no embedder; or the
+                database is encrypted, and holds no readable words or vectors to look in.
             ValueError: there are vectors of the model, but none of this size; or *query* and
                 *embedding* are both given, in the mode ``text``.
         """
@@ -129,6 +130,8 @@ class Searching(Listing):
                 )
                 items = await taken(pages, limit + offset)
             return _hits([_hit(item, None) for item in items[offset:]], [_LISTED], explain)
+        if mode != "vector":
+            self.db.keyring.check_reveals("text", "a search by words")
         vector = await self._vector(query, embedding) if mode != "text" else None
         with operation("store.search", **self._about(namespace)) as event:
             name = self._settings.model_of(model)
@@ -198,6 +201,7 @@ class Searching(Listing):
         path = encode_namespace(namespace)
         wanted = Filter.parse({"$metadata": metadata_filter} if metadata_filter else None)
         vector = check_vector(query_embedding, "query_embedding")
+        self.db.keyring.check_reveals("vectors", "a search by meaning")
         with operation("store.search", **self._about(namespace)) as event:
             name = self._settings.model_of(model)
             question = Question(
@@ -207,6 +211,7 @@ class Searching(Listing):
         return [SemanticSearchResult(one.item, one.score, one.distance) for one in found]
 
     async def _vector(self, query: str | None, embedding: Any | None) -> Any:
+        self.db.keyring.check_reveals("vectors", "a search by meaning")
         if embedding is not None:
             return check_vector(embedding)
         if self._settings.embedder is None:
@@ -248,13 +253,13 @@ class Searching(Listing):
             "p_offset": 0,
         }
         binds |= scope_binds(self.db.tenant, question.path, question.below)
-        fields = words_of(question.filter)
+        fields = self._words_of(question.filter)
         binds |= d.item_scope(self.db.tenant, question.path, question.below, fields)
         asked: dict[str, Any] = {"connection": question.connection, "event": question.event}
         statement = search_items(d, below=question.below, whole=True)
         rows = await self._rows(statement, binds, **asked, stale=True)
         for row in rows:
-            item = queries.item(row)
+            item = queries.item(row, self.db.keyring)
             if question.filter is None or question.filter.matches(item.value, item.metadata):
                 yield Ranked(item, float(row.score))
         statement = search_items(d, below=question.below, whole=False)

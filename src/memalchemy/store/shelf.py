@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from memalchemy.codec import items as codec
+from memalchemy.codec.sealing import Keyring
 from memalchemy.contracts import Seconds, StoreCapabilities, to_timedelta
 from memalchemy.database import Database, HostConnection
 from memalchemy.events import Event
@@ -32,6 +33,7 @@ Lifetimes = Seconds | Mapping[tuple[str, ...], Seconds] | None
 class Settings:
     """How a store writes and searches."""
 
+    keyring: Keyring
     embedder: Embedder | None
     model: str
     index: Index
@@ -58,18 +60,24 @@ class Settings:
         """
         checked = check_metadata(metadata)
         payload, checksum = codec.encode_item(value)
+        stored = self.keyring.seal(codec.CODEC, checksum, payload)
+        indexed = self.index_text and self.keyring.reveals("text")
         life = self.life_of(namespace, ttl)
         return {
             "p_now": now,
             "p_meta": checked,
-            "p_codec": codec.CODEC,
-            "p_checksum": checksum,
-            "p_search_text": codec.search_text(value, checked) if self.index_text else None,
-            "p_field_terms": codec.field_terms(value, checked, self.named),
+            "p_codec": stored.codec,
+            "p_checksum": stored.checksum,
+            "p_search_text": codec.search_text(value, checked) if indexed else None,
+            "p_field_terms": (
+                codec.field_terms(value, checked, self.named)
+                if self.keyring.reveals("fields")
+                else codec.OTHERS
+            ),
             "p_updated_at": now,
             "p_expires_at": None if life is None else now + life,
             "p_lifetime": None if life is None else life // timedelta(microseconds=1),
-            "p_value": payload,
+            "p_value": stored.payload,
         }
 
     async def vectors_of(self, values: Iterable[Any], index: Index) -> list[list[VectorRow]]:
@@ -83,6 +91,7 @@ class Settings:
             return [[] for _ in values]
         if self.embedder is None:
             raise no_embedder("index=")
+        self.keyring.check_reveals("vectors", "index=")
         texts = [texts_of(value, wanted) for value in values]
         vectors = iter(await embed(self.embedder, (one.text for of in texts for one in of)))
         return [[VectorRow(t.field, self.model, t.part, next(vectors)) for t in of] for of in texts]
@@ -149,14 +158,17 @@ class Shelf:
     db: Database
     _settings: Settings
 
-    capabilities = StoreCapabilities(
-        search=True,
-        semantic_search=True,
-        ttl=True,
-        list_namespaces=True,
-        batch_operations=True,
-        transactions=True,
-    )
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        """What it can do: everything, but searches in what may not be stored readable."""
+        return StoreCapabilities(
+            search=self.db.keyring.reveals("text"),
+            semantic_search=self.db.keyring.reveals("vectors"),
+            ttl=True,
+            list_namespaces=True,
+            batch_operations=True,
+            transactions=True,
+        )
 
     def _about(self, namespace: Namespace) -> dict[str, Any]:
         return {"tenant": self.db.tenant, "details": {"namespace": "/".join(namespace)}}

@@ -11,6 +11,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from memalchemy.checkpoints.retention import Watching
+from memalchemy.codec.sealing import Keyring
 from memalchemy.contracts import (
     CheckpointerCapabilities,
     CheckpointInfo,
@@ -51,7 +52,7 @@ from memalchemy.sync.face import LazyIterator as LazyIterator
 from memalchemy.sync.host import HostConnection as HostConnection
 from memalchemy.sync.host import Savepoint as Savepoint
 from memalchemy.sync.host import Transaction as Transaction
-from memalchemy.threads.reading import T
+from memalchemy.threads.reading import Made
 
 __all__ = [
     "Checkpointer",
@@ -97,6 +98,11 @@ class Database:
         statement_timeout: seconds that a statement may take, waiting for locks included; without
             it, as long as the server lets it. SQLite: seconds that a statement may run, and that it
             waits for another process to end its transaction (30 if not given).
+        keys: Fernet keys; payloads and values are encrypted with the first and opened with any. See
+            the page on encryption. Metadata, ids, namespaces and keys of items stay readable.
+        readable: what else is stored unencrypted beside them, because the database searches in it:
+            ``"text"`` (words), ``"fields"`` (a word for each field, for filters), ``"vectors"``.
+        allow_plaintext: with *keys*, read what is not encrypted, too, instead of refusing it.
         engine_options: passed to SQLAlchemy's `create_async_engine`. An engine of the host's takes
             neither these nor the timeouts.
 
@@ -125,6 +131,9 @@ class Database:
         durability: Literal["full", "normal"] = "full",
         connect_timeout: float | None = None,
         statement_timeout: float | None = None,
+        keys: Iterable[str | bytes] | None = None,
+        readable: Iterable[str] = (),
+        allow_plaintext: bool = False,
         **engine_options: Any,
     ) -> None: ...
     def __enter__(self) -> Self: ...
@@ -194,6 +203,10 @@ class Database:
         """What caches key by: the same for every tenant of one `Database`, and another for what is
         read from a replica.
         """
+
+    @property
+    def keyring(self) -> Keyring:
+        """What seals and opens payloads; without *keys* it leaves them as they are."""
 
     def maintain(self, program: Callable[[], Program[T]], *, event: Event | None = None) -> T:
         """Run a *program* of statements that refuse to be in a transaction, on a connection apart.
@@ -305,7 +318,8 @@ class Checkpointer:
         namespace: keeps several uses of one thread id apart; deleting a thread deletes them all.
         state_type: what `load` builds: a pydantic model, or a class with ``from_checkpoint``;
             without it, `load` returns the stored mapping.
-        index_text: make what each step adds findable with `search`.
+        index_text: make what each step adds findable with `search`; of an encrypted database, if
+            it may hold readable words.
         retention: rules that every save keeps, without another round trip.
         ttl: how long a thread lives after its last save, in seconds or as a timedelta.
         max_chain_depth: saves between full snapshots, at most.
@@ -318,7 +332,6 @@ class Checkpointer:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
 
-    capabilities: CheckpointerCapabilities
     db: Database
     deletes_single_checkpoints: bool
     namespace: tuple[str, ...]
@@ -334,6 +347,10 @@ class Checkpointer:
         max_chain_depth: int = 1024,
         compression_level: int = 3,
     ) -> None: ...
+    @property
+    def capabilities(self) -> CheckpointerCapabilities:
+        """What it can do: everything, but `search` where no word may be stored readable."""
+
     def close(self) -> None:
         """Nothing to do: connections are the database's. Part of the contract."""
 
@@ -519,6 +536,7 @@ class Checkpointer:
 
         Raises:
             Corrupt: what is stored does not match its checksum.
+            KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
         """
 
     def prune(
@@ -615,6 +633,9 @@ class Checkpointer:
         As `get_metadata`, with ``score`` (0..1: the share of the query found, rare words counting
         more) and ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words
         are found, and nothing in *query* is an operator. A query without words finds nothing.
+
+        Raises:
+            CapabilityMissing: the database is encrypted, and holds no readable words.
         """
 
     def vacuum(
@@ -1386,7 +1407,6 @@ class Store:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
 
-    capabilities: StoreCapabilities
     db: Database
     def __init__(
         self,
@@ -1401,6 +1421,10 @@ class Store:
         ttl: Lifetimes = None,
         refresh_ttl: bool = False,
     ) -> None: ...
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        """What it can do: everything, but searches in what may not be stored readable."""
+
     def clear_namespace(
         self,
         namespace: Namespace,
@@ -1497,6 +1521,7 @@ class Store:
 
         Raises:
             Corrupt: what is stored does not match its checksum.
+            KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
         """
 
     def list_items(
@@ -1579,6 +1604,7 @@ class Store:
             Conflict: it is not as expected; ``current`` is the item that is there, or ``None``.
             NotSerialisable, TooLarge: value, metadata, key or namespace cannot be stored.
             ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
+            CapabilityMissing: vectors are wanted, and the database is encrypted and may hold none.
         """
 
     def put_batch(
@@ -1669,7 +1695,8 @@ class Store:
         *query* is an operator. A query without words finds nothing by words.
 
         Raises:
-            CapabilityMissing: a vector of *query* is needed, and there is no embedder.
+            CapabilityMissing: a vector of *query* is needed, and there is no embedder; or the
+                database is encrypted, and holds no readable words or vectors to look in.
             ValueError: there are vectors of the model, but none of this size; or *query* and
                 *embedding* are both given, in the mode ``text``.
         """
@@ -2005,11 +2032,11 @@ class ThreadLog:
     def scan(
         self,
         thread_id: str,
-        make: Callable[[int, Any, int], T],
+        make: Callable[[int, Any, int], Made],
         seen: LogReading | None = None,
         *,
         connection: HostConnection | None = None,
-    ) -> tuple[LogReading, list[T]]:
+    ) -> tuple[LogReading, list[Made]]:
         """`read`, for those who need neither keys nor times: some times as fast.
 
         *make* is called with each position, value and checksum, maybe in another thread; what it
@@ -2028,6 +2055,9 @@ class ThreadLog:
 
         Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
         *query* is an operator. A query without words finds nothing.
+
+        Raises:
+            CapabilityMissing: the database is encrypted, and holds no readable words.
         """
 
     def tail(

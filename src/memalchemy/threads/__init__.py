@@ -154,7 +154,7 @@ class ThreadLog(Reading):
         def program() -> Program[Entry | None]:
             values = self._values(log)
             row = yield from entries.take_newest(self.db.dialect, log, values, expected)
-            return None if row is None else coding.entry(thread_id, row)
+            return None if row is None else coding.entry(thread_id, self.db.keyring, row)
 
         with operation("thread.pop", **self._about(thread_id)) as event:
             return await self.db.write(program, connection=connection, event=event)
@@ -200,7 +200,7 @@ class ThreadLog(Reading):
         """
         log, d = self._log(thread_id), self.db.dialect
         expected = _version(expected_version)
-        encode = partial(coding.encoded, value, self._index_text)
+        encode = partial(coding.encoded, value, self._index_text, self.db.keyring)
         row = await off_loop(coding.weight_of([value]), encode)
         row["p_seq"] = _position(position, "position")
         with operation("thread.edit", **self._about(thread_id)) as event:
@@ -295,7 +295,8 @@ class ThreadLog(Reading):
         values = self._values(log)
         checked = coding.check_keys(keys, len(given))
         times = coding.check_times(occurred_at, len(given), values["p_now"])
-        encode = partial(coding.rows_of, given, checked, times, self._index_text)
+        how = self._index_text, self.db.keyring
+        encode = partial(coding.rows_of, given, checked, times, *how)
         rows = await off_loop(coding.weight_of(given), encode)
         values |= {
             "p_expires_at": None if life is None else values["p_now"] + life,

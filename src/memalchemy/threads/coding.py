@@ -8,10 +8,11 @@ from typing import Any
 
 from memalchemy.codec import items as codec
 from memalchemy.codec import text
+from memalchemy.codec.sealing import Keyring
 from memalchemy.codec.values import is_heavy
 from memalchemy.contracts import Entry, EntryHit
 from memalchemy.database import OFF_LOOP_BYTES
-from memalchemy.errors import Corrupt, MemalchemyError
+from memalchemy.errors import MemalchemyError, about
 from memalchemy.keys import check_entry_key
 
 Row = dict[str, Any]
@@ -22,6 +23,7 @@ def rows_of(
     keys: Sequence[str | None],
     times: Sequence[datetime],
     index_text: bool,
+    keyring: Keyring,
 ) -> list[Row]:
     """What is bound for each of *values*, in order.
 
@@ -31,7 +33,7 @@ def rows_of(
     rows = []
     for at, (value, key, occurred_at) in enumerate(zip(values, keys, times, strict=True)):
         try:
-            row = encoded(value, index_text)
+            row = encoded(value, index_text, keyring)
         except MemalchemyError as error:
             error.add_note(f"of entry {at} of {len(values)}; nothing was written")
             raise
@@ -39,37 +41,40 @@ def rows_of(
     return rows
 
 
-def encoded(value: Any, index_text: bool) -> Row:
+def encoded(value: Any, index_text: bool, keyring: Keyring) -> Row:
     """What is bound for a value alone."""
     payload, checksum = codec.encode_item(value)
+    stored = keyring.seal(codec.CODEC, checksum, payload)
+    indexed = index_text and keyring.reveals("text")
     return {
         "p_raw_size": len(payload),
-        "p_codec": codec.CODEC,
-        "p_checksum": checksum,
-        "p_search_text": codec.search_text(value, {}) if index_text else None,
-        "p_payload": payload,
+        "p_codec": stored.codec,
+        "p_checksum": stored.checksum,
+        "p_search_text": codec.search_text(value, {}) if indexed else None,
+        "p_payload": stored.payload,
     }
 
 
-def entry(thread_id: str, row: Any) -> Entry:
+def entry(thread_id: str, keyring: Keyring, row: Any) -> Entry:
     """A row as it was read.
 
     Raises:
         Corrupt: the payload is not what was stored; the message names thread and position.
     """
-    return Entry(row.seq, value(thread_id, row), row.entry_key, row.occurred_at, row.stored_at)
+    content = value(thread_id, keyring, row)
+    return Entry(row.seq, content, row.entry_key, row.occurred_at, row.stored_at)
 
 
-def entries(thread_id: str, rows: Iterable[Any]) -> list[Entry]:
+def entries(thread_id: str, keyring: Keyring, rows: Iterable[Any]) -> list[Entry]:
     """Rows in their order."""
-    return [entry(thread_id, row) for row in rows]
+    return [entry(thread_id, keyring, row) for row in rows]
 
 
-def hit(row: Any, terms: list[list[str]]) -> EntryHit:
+def hit(row: Any, terms: list[list[str]], keyring: Keyring) -> EntryHit:
     """A row that a search found."""
     return EntryHit(
         row.seq,
-        value(row.thread_id, row),
+        value(row.thread_id, keyring, row),
         row.entry_key,
         row.occurred_at,
         row.stored_at,
@@ -79,16 +84,18 @@ def hit(row: Any, terms: list[list[str]]) -> EntryHit:
     )
 
 
-def value(thread_id: str, row: Any) -> Any:
+def value(thread_id: str, keyring: Keyring, row: Any) -> Any:
     """The value of a row.
 
     Raises:
         Corrupt: the payload is not what was stored; the message names thread and position.
+        KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
     """
     try:
-        return codec.decode_item(bytes(row.payload), row.checksum, row.codec)
-    except Corrupt as error:
-        raise Corrupt(f"entry {row.seq} of thread {thread_id!r}: {error}") from error
+        stored = keyring.open(row.codec, row.checksum, bytes(row.payload))
+        return codec.decode_item(stored.payload, stored.checksum, stored.codec)
+    except MemalchemyError as error:
+        raise about(error, f"entry {row.seq} of thread {thread_id!r}") from error
 
 
 def weight(rows: Iterable[Any]) -> int:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Executable
 
 from memalchemy.codec import text
+from memalchemy.codec.sealing import Keyring
 from memalchemy.contracts import Entry, EntryHit, LogReading, check_limit
 from memalchemy.database import Database, HostConnection, Then, off_loop
 from memalchemy.events import Event, operation
@@ -20,9 +21,9 @@ from memalchemy.search.entries import search_entries
 from memalchemy.statements import Answer, Program
 from memalchemy.threads import coding
 
-T = TypeVar("T")
-
 _ALWAYS = (datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC))
+
+Made = TypeVar("Made")
 
 
 class Reading:
@@ -83,26 +84,28 @@ class Reading:
         It will while nothing was removed or edited. Otherwise ``complete`` is set, and the entries
         are all that there are, in place of those that were read before. One round trip.
         """
-        make = partial(coding.entry, thread_id)
+        make = partial(coding.entry, thread_id, self.db.keyring)
         reading, found = await self._news(thread_id, seen, make, True, connection)
         return replace(reading, entries=found)
 
     async def scan(
         self,
         thread_id: str,
-        make: Callable[[int, Any, int], T],
+        make: Callable[[int, Any, int], Made],
         seen: LogReading | None = None,
         *,
         connection: HostConnection | None = None,
-    ) -> tuple[LogReading, list[T]]:
+    ) -> tuple[LogReading, list[Made]]:
         """`read`, for those who need neither keys nor times: some times as fast.
 
         *make* is called with each position, value and checksum, maybe in another thread; what it
         returned is given beside the reading, which has no entries.
         """
 
-        def made(row: Any) -> T:
-            return make(row.seq, coding.value(thread_id, row), row.checksum)
+        keyring = self.db.keyring
+
+        def made(row: Any) -> Made:
+            return make(row.seq, coding.value(thread_id, keyring, row), row.checksum)
 
         return await self._news(thread_id, seen, made, False, connection)
 
@@ -154,8 +157,12 @@ class Reading:
 
         Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
         *query* is an operator. A query without words finds nothing.
+
+        Raises:
+            CapabilityMissing: the database is encrypted, and holds no readable words.
         """
         limit = check_limit(limit)
+        self.db.keyring.check_reveals("text", "a search")
         terms = text.query_terms(query)
         if not terms or not limit:
             return []
@@ -173,17 +180,17 @@ class Reading:
         scope = "namespace" if thread_id is None else "log"
         with operation("thread.search", tenant=self.db.tenant, thread_id=thread_id) as event:
             rows = await self._ask(search_entries(d, scope=scope), binds, connection, event)
-            found = partial(_hits, rows, terms)
+            found = partial(_hits, rows, terms, self.db.keyring)
             return await off_loop(coding.weight(rows), found)
 
     async def _news(
         self,
         thread_id: str,
         seen: LogReading | None,
-        make: Callable[[Any], T],
+        make: Callable[[Any], Made],
         whole: bool,
         connection: HostConnection | None,
-    ) -> tuple[LogReading, list[T]]:
+    ) -> tuple[LogReading, list[Made]]:
         binds = self._log(thread_id).binds() | {
             "p_now": datetime.now(UTC),
             "p_epoch": -1 if seen is None else seen.epoch,
@@ -234,7 +241,7 @@ class Reading:
         with operation("thread.read", **self._about(thread_id)) as event:
             return await self.db.read_then(
                 program,
-                Then(partial(coding.entries, thread_id), coding.weight),
+                Then(partial(coding.entries, thread_id, self.db.keyring), coding.weight),
                 connection=connection,
                 event=event,
             )
@@ -264,13 +271,13 @@ class Reading:
         return await self.db.read(program, connection=connection, event=event)
 
 
-def _hits(rows: Answer, terms: list[list[str]]) -> list[EntryHit]:
-    return [coding.hit(row, terms) for row in rows]
+def _hits(rows: Answer, terms: list[list[str]], keyring: Keyring) -> list[EntryHit]:
+    return [coding.hit(row, terms, keyring) for row in rows]
 
 
 def _reading(
-    seen: LogReading | None, make: Callable[[Any], T], rows: Answer
-) -> tuple[LogReading, list[T]]:
+    seen: LogReading | None, make: Callable[[Any], Made], rows: Answer
+) -> tuple[LogReading, list[Made]]:
     if not rows:
         return LogReading([], 0, -1, -1, seen is None or seen.version != 0), []
     version, epoch, last = rows[0].version, rows[0].epoch, rows[-1]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import (
-    BindParameter,
     ColumnElement,
     Executable,
     Table,
@@ -16,16 +15,14 @@ from sqlalchemy import (
     func,
     insert,
     literal_column,
-    or_,
     select,
-    tuple_,
 )
 
 from memalchemy.dialects import Dialect
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, LOG_KEY, THREADS, of_log
 from memalchemy.schema import EmbeddingRow, StoreItemRow
 from memalchemy.search.counting import COUNTERS
-from memalchemy.statements import statement
+from memalchemy.statements import beyond, bound, statement
 
 ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
 EMBEDDINGS: Table = EmbeddingRow.__table__  # type: ignore[assignment]
@@ -49,26 +46,8 @@ def _whose(table: Table, scope: str) -> ColumnElement[bool]:
     return and_(whose, table.c.namespace != counters) if table is ITEMS else whose
 
 
-def _bound(column: ColumnElement[Any], prefix: str) -> BindParameter[Any]:
-    return bindparam(f"{prefix}_{column.key}", type_=column.type)
-
-
-def _beyond(d: Dialect, table: Table, key: Sequence[str]) -> ColumnElement[bool]:
-    """Keys after the one bound as ``p_…``."""
-    columns = [table.c[name] for name in key]
-    bounds = [_bound(column, "p") for column in columns]
-    if d.compares_tuples:
-        return tuple_(*columns) > tuple_(*bounds)
-    pairs = list(zip(columns, bounds, strict=True))
-    column, bound = pairs.pop()
-    beyond = column > bound
-    for column, bound in reversed(pairs):
-        beyond = or_(column > bound, and_(column == bound, beyond))
-    return and_(columns[0] >= bounds[0], beyond)  # the first is where the index can start
-
-
 def _of_item(table: Table) -> ColumnElement[bool]:
-    return and_(*(table.c[name] == _bound(table.c[name], "k") for name in ITEM_KEY))
+    return and_(*(table.c[name] == bound(table.c[name], "k") for name in ITEM_KEY))
 
 
 @statement(scope=("tenant", "all"), after=(True, False))
@@ -93,7 +72,7 @@ def _page(d: Dialect, listed: str, columns: Iterable[Any], scope: str, after: bo
     )
     # Of one tenant the rest of the key is compared, so that the index starts at the page.
     compared = key[1:] if scope == "tenant" else key
-    return query.where(_beyond(d, table, compared)) if after else query
+    return query.where(beyond(d, table, compared)) if after else query
 
 
 @statement(table=tuple(_LISTED), scope=("tenant", "all"))
@@ -161,7 +140,7 @@ _FILLED: dict[str, Table] = {**_OF_A_LOG, "threads": THREADS, "store_items": ITE
 @statement(table=tuple(_FILLED))
 def insert_row(d: Dialect, table: str) -> Executable:
     """Insert a row as it is in another database."""
-    return insert(_FILLED[table]).values({c.name: _bound(c, "p") for c in _FILLED[table].c})
+    return insert(_FILLED[table]).values({c.name: bound(c, "p") for c in _FILLED[table].c})
 
 
 @statement(native=(True, False))
@@ -169,7 +148,7 @@ def insert_embedding(d: Dialect, native: bool) -> Executable | None:
     """Insert a vector of an item."""
     if not native and not d.vectors_may_be_bytes:
         return None
-    values: dict[str, Any] = {c.name: _bound(c, "p") for c in EMBEDDINGS.c}
+    values: dict[str, Any] = {c.name: bound(c, "p") for c in EMBEDDINGS.c}
     return insert(EMBEDDINGS).values(values | {"vector": d.vector_in("p_vector", native)})
 
 

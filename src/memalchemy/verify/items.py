@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from memalchemy.codec import sealing
 from memalchemy.codec.items import CODEC, are_field_terms, decode_item, is_search_text
+from memalchemy.codec.sealing import Keyring
 from memalchemy.database import Database, off_loop
-from memalchemy.errors import Corrupt
+from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted
 from memalchemy.keys import decode_namespace, encode_namespace
 from memalchemy.search.counting import counts
 from memalchemy.search.embeddings import has_native_vectors
@@ -21,7 +23,7 @@ from memalchemy.search.scope import scope_binds
 from memalchemy.verify import item_queries as queries
 from memalchemy.verify.indexes import TextIndexes
 from memalchemy.verify.logs import BATCH_BYTES, BATCH_ROWS, PAGE, ask
-from memalchemy.verify.report import Tally
+from memalchemy.verify.report import REMEDIES, Tally
 
 FLOAT = 4
 
@@ -94,9 +96,14 @@ class ItemsReading:
             self.tally.payload_bytes += len(row.value)
             if row.version < 1:
                 self._add("version", f"it is at version {row.version}", shelf, row.key)
-            for code, fault in await off_loop(len(row.value), partial(_faults, row)):
+            keyring = self.db.keyring
+            for code, fault in await off_loop(len(row.value), partial(_faults, row, keyring)):
+                if code == "key" and not keyring.seals:
+                    self.tally.closed += 1
+                    continue
                 again = code == "words"
-                self._add(code, fault, shelf, row.key, remedy=_remedy(shelf, row.key, again=again))
+                remedy = REMEDIES.get(code) or _remedy(shelf, row.key, again=again)
+                self._add(code, fault, shelf, row.key, remedy=remedy)
 
     async def _vectors(self, shelf: Shelf, low: str, high: str) -> None:
         statement = queries.read_vectors(self.db.dialect, native=self._native)
@@ -151,15 +158,20 @@ def _batches(rows: Sequence[Any], *, together: bool) -> list[tuple[str, str, str
     return found
 
 
-def _faults(row: Any) -> list[tuple[str, str]]:
+def _faults(row: Any, keyring: Keyring) -> list[tuple[str, str]]:
     """What is wrong with an item's row: codes and sentences."""
-    if row.codec != CODEC:
+    if sealing.inner(row.codec) != CODEC:
         return [("codec", f"its codec is {row.codec!r}")]
     found = [] if row.meta is not None else [("metadata", "its metadata is not JSON")]
     try:
-        value = decode_item(bytes(row.value), row.checksum, row.codec)
+        codec, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.value))
+        value = decode_item(payload, checksum, codec)
     except Corrupt as error:
         return [*found, ("payload", str(error))]
+    except KeyMissing as error:
+        return [*found, ("key", str(error))]
+    except NotEncrypted as error:
+        return [*found, ("plaintext", str(error))]
     meta = row.meta or {}
     if found:
         return found

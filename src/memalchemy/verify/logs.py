@@ -13,17 +13,24 @@ from typing import Any
 
 from sqlalchemy import Executable
 
-from memalchemy.codec.items import CODEC as VALUE_CODEC
-from memalchemy.codec.items import decode_item
 from memalchemy.codec.values import Parts, state_size
 from memalchemy.database import Database, off_loop
-from memalchemy.errors import Corrupt
 from memalchemy.keys import decode_namespace
 from memalchemy.log import STATES, Log
 from memalchemy.statements import Answer, Program
 from memalchemy.verify import queries
-from memalchemy.verify.report import MAX_AFFECTED, Tally
-from memalchemy.verify.states import Bases, Fault, chain_fault, rebuilt, since_fault, trace
+from memalchemy.verify.report import MAX_AFFECTED, REMEDIES, Tally
+from memalchemy.verify.states import (
+    Bases,
+    Fault,
+    chain_fault,
+    entry_fault,
+    is_closed,
+    is_same_state,
+    rebuilt,
+    since_fault,
+    trace,
+)
 
 PAGE = 500
 BATCH_ROWS = 100
@@ -148,19 +155,17 @@ class LogReading:
             self._bases.passed(row.seq)
 
     async def _entry(self, row: Any) -> None:
-        payload = bytes(row.payload)
-        try:
-            await off_loop(len(payload), partial(decode_item, payload, row.checksum, row.codec))
-        except Corrupt as error:
-            self._add(
-                "payload" if row.codec == VALUE_CODEC else "codec",
-                f"the entry at position {row.seq}: {error}",
-                seq=row.seq,
-                remedy=self._python("ThreadLog")
-                + f".edit({self.log.thread_id!r}, {row.seq}, value)",
-            )
-        else:
+        keyring = self.db.keyring
+        fault = await off_loop(len(row.payload), partial(entry_fault, row, keyring))
+        if fault is None:
             self.tally.entries += 1
+        elif fault.code == "key" and not keyring.seals:
+            self.tally.closed += 1
+        else:
+            edit = f".edit({self.log.thread_id!r}, {row.seq}, value)"
+            remedy = REMEDIES.get(fault.code) or self._python("ThreadLog") + edit
+            what = f"the entry at position {row.seq}: {fault.reason}"
+            self._add(fault.code, what, seq=row.seq, remedy=remedy)
 
     async def _state(self, row: Any) -> None:
         if row.checkpoint_id is not None:
@@ -172,6 +177,11 @@ class LogReading:
         result = await self._rebuild(row)
         if result is None:
             return  # deleted since it was read
+        if isinstance(result, Fault) and result.code == "key" and not self.db.keyring.seals:
+            self.tally.closed += 1
+            if (wrong := wrong or since_fault(row)) is not None:
+                self._add("depth", self._sentence(wrong), **_at(row))
+            return
         if isinstance(result, Fault):
             # A wrong base explains what a wrong state only shows.
             self._blame(wrong if wrong and result.seq == row.seq else result, row)
@@ -193,18 +203,20 @@ class LogReading:
         A failure is looked at again, by one statement over the whole chain: the base at hand may be
         of a log that was deleted and begun again since.
         """
+        keyring = self.db.keyring
+        if is_closed(row, keyring):
+            return rebuilt(row, None, keyring)  # which says so, or that its bytes are damaged
         base = self._bases.get(row.base_seq) if row.base_kind is not None else None
         if row.kind == "snapshot" or base is not None:
-            result = await off_loop(max(row.raw_size, 0), partial(rebuilt, row, base))
+            result = await off_loop(max(row.raw_size, 0), partial(rebuilt, row, base, keyring))
             if not isinstance(result, Fault):
                 return result
         chain = await self._ask(queries.read_chain_at(self.db.dialect), p_seq=row.seq)
-        # The upper half of the checksum is the state's: the same state may have been rewritten.
-        if not chain or chain[-1].checksum >> 32 != row.checksum >> 32:
+        if not chain or not is_same_state(chain[-1], row, keyring):
             return None
         size = sum(len(link.payload) for link in chain)
         self.tally.payload_bytes += size
-        return await off_loop(size, partial(trace, chain))
+        return await off_loop(size, partial(trace, chain, keyring))
 
     def _name(self, row: Any) -> None:
         if not row.meta_readable:
@@ -309,9 +321,12 @@ class LogReading:
                 affected=tuple(names),
                 affected_count=count,
                 intact=self._intact[1] if complete and self._intact else None,
-                remedy=self._remedy(seq, names)
-                if complete
-                else f"{_program(self.log)} verify --thread {shlex.quote(self.log.thread_id)}",
+                remedy=REMEDIES.get(fault.code)
+                or (
+                    self._remedy(seq, names)
+                    if complete
+                    else f"{_program(self.log)} verify --thread {shlex.quote(self.log.thread_id)}"
+                ),
             )
 
     def _remedy(self, seq: int, names: Sequence[str]) -> str | None:

@@ -27,6 +27,8 @@ CODES = {
     "base": "a state builds on one that it cannot have been built on",
     "depth": "a state's place in its chain is wrong; it can be rebuilt all the same",
     "codec": "a payload has an encoding that this release does not know",
+    "key": "a payload is encrypted with a key that was not given",
+    "plaintext": "a payload is not encrypted, in a database that was opened with keys",
     "kind": "a row is of a kind that this release does not know",
     "size": "a recorded size is not that of what is stored",
     "metadata": "metadata is not JSON",
@@ -41,6 +43,12 @@ CODES = {
     "unchecked": "rows that this release does not check",
 }
 """Every code of a `Finding`."""
+
+REMEDIES = {
+    "key": "run verify with the key in MEMALCHEMY_KEYS",
+    "plaintext": "memalchemy rotate-keys",
+}
+"""What helps where nothing is damaged."""
 
 MAX_FINDINGS = 1000
 """What a report lists; the rest is counted."""
@@ -129,6 +137,8 @@ class Tally:
     state_bytes: int = 0
     errors: int = 0
     unused: int = 0
+    closed: int = 0
+    """Sealed rows that no key was given for."""
     unchecked: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
@@ -148,6 +158,13 @@ class Tally:
                 "unused",
                 f"{self.unused:,} states have no name and nothing builds on them; the next sweep "
                 "of their threads removes them",
+                severity="note",
+            )
+        if self.closed:
+            self.add(
+                "unchecked",
+                f"{self.closed:,} rows are encrypted and no keys were given: it was checked that "
+                "their bytes are those that were written, and not what they hold",
                 severity="note",
             )
         for kind, count in sorted(self.unchecked.items()):

@@ -1,4 +1,4 @@
-"""Judging rows of states: is the chain as it must be, and does it rebuild what was stored.
+"""Judging rows of logs: is the chain as it must be, and does it rebuild what was stored.
 
 Pure: rows in, faults out. A row is anything with the columns of `queries.read_rows` or
 `queries.read_chain_at`.
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from memalchemy.checkpoints.chain import READABLE
-from memalchemy.codec import deltas, zsplice1
+from memalchemy.codec import deltas, items, sealing, zsplice1
+from memalchemy.codec.sealing import Keyring
 from memalchemy.codec.values import Parts, state_size
-from memalchemy.errors import Corrupt
+from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, NotEncrypted
 from memalchemy.log import STATES
 
 HELD_BYTES = 64 * 1024 * 1024
@@ -96,7 +97,7 @@ def since_fault(row: Any) -> Fault | None:
     """Whether the bytes since the snapshot are fewer than those of the row and its base."""
     if row.kind == "snapshot":
         return None
-    least = row.base_since_bytes + len(row.payload)
+    least = row.base_since_bytes + sealing.plain_size(row.codec, len(row.payload))
     odd = row.depth % 2 == 1  # then the base is the parent itself, and there is nothing between
     if row.since_bytes == least or (row.since_bytes > least and not odd):
         return None
@@ -106,33 +107,70 @@ def since_fault(row: Any) -> Fault | None:
     )
 
 
-def rebuilt(row: Any, base: Parts | None) -> Parts | Fault:
+def rebuilt(row: Any, base: Parts | None, keyring: Keyring) -> Parts | Fault:
     """The state of a row on the state of its base (``None`` for a snapshot), or what is wrong."""
-    if row.codec not in READABLE:
+    if sealing.inner(row.codec) not in READABLE:
         return Fault(row.seq, "codec", f"its codec is {row.codec!r}")
-    payload = bytes(row.payload)
     try:
-        deltas.check_payload(payload, row.checksum)
+        codec, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.payload))
+        deltas.check_payload(payload, checksum)
     except Corrupt as error:
         return Fault(row.seq, "payload", str(error))
+    except KeyMissing as error:
+        return Fault(row.seq, "key", str(error))
+    except NotEncrypted as error:
+        return Fault(row.seq, "plaintext", str(error))
     below = None if row.kind == "snapshot" else base or {}
     try:
-        if row.codec == zsplice1.NAME:
+        if codec == zsplice1.NAME:
             parts = zsplice1.rebuilt(below, payload)
-            zsplice1.check_state(parts, row.checksum)
+            zsplice1.check_state(parts, checksum)
             return parts
         if below is None:
             parts = deltas.decode_snapshot(payload)
         else:
             parts = deltas.apply_deltas(below, [payload])
-        deltas.check_state(parts, row.checksum)
+        deltas.check_state(parts, checksum)
     except Corrupt as error:
         # The payload is the one that was sealed: what it was laid on is not what it was made for.
         return Fault(row.seq, "payload" if row.kind == "snapshot" else "state", str(error))
     return parts
 
 
-def trace(rows: Sequence[Any]) -> Parts | Fault:
+def entry_fault(row: Any, keyring: Keyring) -> Fault | None:
+    """What is wrong with the row of an entry, if anything is."""
+    if sealing.inner(row.codec) != items.CODEC:
+        return Fault(row.seq, "codec", f"its codec is {row.codec!r}")
+    try:
+        codec, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.payload))
+        items.decode_item(payload, checksum, codec)
+    except Corrupt as error:
+        return Fault(row.seq, "payload", str(error))
+    except KeyMissing as error:
+        return Fault(row.seq, "key", str(error))
+    except NotEncrypted as error:
+        return Fault(row.seq, "plaintext", str(error))
+    return None
+
+
+def is_closed(row: Any, keyring: Keyring) -> bool:
+    """Whether a row is sealed with a key that is not at hand."""
+    return sealing.is_sealed(row.codec) and not keyring.knows(bytes(row.payload))
+
+
+def is_same_state(a: Any, b: Any, keyring: Keyring) -> bool:
+    """Whether two readings of a row are of one state, which may have been encoded anew between."""
+    marks = []
+    for row in (a, b):
+        try:
+            checksum = keyring.open(row.codec, row.checksum, bytes(row.payload)).checksum
+        except MemalchemyError:
+            checksum = row.checksum
+        marks.append(checksum >> 32)  # the upper half is the state's
+    return marks[0] == marks[1]
+
+
+def trace(rows: Sequence[Any], keyring: Keyring) -> Parts | Fault:
     """Rebuild a chain as one statement read it, snapshot first; the first fault is the cause."""
     first, parts = rows[0], None
     if first.kind == "delta":
@@ -144,7 +182,7 @@ def trace(rows: Sequence[Any]) -> Parts | Fault:
     for row in rows:
         if row.kind not in STATES:
             return Fault(row.seq, "kind", f"its kind is {row.kind!r}")
-        result = rebuilt(row, parts)
+        result = rebuilt(row, parts, keyring)
         if isinstance(result, Fault):
             return result
         parts = result

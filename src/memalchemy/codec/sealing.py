@@ -1,0 +1,238 @@
+"""Encryption of what is stored: the last step of every encoding, the first of every decoding.
+
+A sealed payload is a version byte, the id of its key, a nonce, and the checksum and the payload as
+AES-256-GCM has them. The version, the key's id, the nonce and the codec's tag are authenticated
+too. Which row it stands in is not: rows are copied as they are.
+
+The checksum that stands beside a sealed payload is one of the sealed bytes: it says nothing of what
+is in them, is another after every sealing, and can be compared without a key.
+
+Knows no row and no database. No key is ever shown.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import zlib
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from memalchemy.errors import CapabilityMissing, Corrupt, DriverMissing, KeyMissing, NotEncrypted
+
+SUFFIX = "+gcm1"
+"""What the codec tag of a sealed payload ends with."""
+
+REVEALABLE = ("text", "fields", "vectors")
+"""What can be kept readable beside a sealed payload, so that the database can search in it."""
+
+_VERSION = b"\x01"
+_ID, _NONCE, _TAG, _CHECKSUM = 8, 12, 16, 8
+_HEADER = len(_VERSION) + _ID + _NONCE
+
+LEADING = len(_VERSION) + _ID
+"""How many of the first bytes of a sealed payload say how, and under which key, it was sealed."""
+
+OVERHEAD = _HEADER + _CHECKSUM + _TAG
+"""Bytes that sealing adds to a payload."""
+
+_ADVICE = "a key is what `memalchemy generate-key` prints: 32 bytes as URL-safe base64"
+
+
+class Sealed(NamedTuple):
+    """The three columns of a payload: sealed, or as they were before."""
+
+    codec: str
+    checksum: int
+    payload: bytes
+
+
+class _Key:
+    """One key: what seals with it, and the id that it is found by."""
+
+    __slots__ = ("aead", "id")
+
+    def __init__(self, given: object) -> None:
+        try:
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+            from cryptography.hazmat.primitives.hashes import SHA256
+            from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+        except ImportError as error:
+            raise DriverMissing("cryptography", "encryption", what="package") from error
+        secret = _secret(given)
+        # What was made of a secret for another program's use is of no use here, nor the reverse.
+        about = b"memalchemy gcm1 "
+        derived = HKDF(SHA256(), 32, salt=None, info=about + b"key").derive(secret)
+        self.id = HKDF(SHA256(), _ID, salt=None, info=about + b"id").derive(secret)
+        self.aead = AESGCM(derived)
+
+
+class Keyring:
+    """The keys of a database: the first one seals, each opens. Without keys nothing is changed.
+
+    Args:
+        keys: Fernet keys, as text or bytes.
+        readable: which of `REVEALABLE` may be stored as they are beside sealed payloads.
+        allow_plaintext: read what is not sealed, too, while a database is on its way to encryption.
+
+    Raises:
+        ValueError: a key is none, or *readable* names something else. No key is shown.
+        DriverMissing: the package ``cryptography`` is not installed.
+    """
+
+    def __init__(
+        self,
+        keys: Iterable[str | bytes] | None = None,
+        *,
+        readable: Iterable[str] = (),
+        allow_plaintext: bool = False,
+    ) -> None:
+        if isinstance(keys, (str, bytes)):
+            raise ValueError("keys= is a list of keys, the one that encrypts first")
+        if isinstance(readable, str) or (unknown := sorted({*readable} - {*REVEALABLE})):
+            wrong = readable if isinstance(readable, str) else unknown[0]
+            raise ValueError(
+                f"readable= is a list of {', '.join(map(repr, REVEALABLE))}; got {wrong!r}"
+            )
+        given = None if keys is None else list(keys)
+        if given == []:
+            raise ValueError("keys= is empty: give at least one key, or leave it away")
+        self._keys = {key.id: key for key in map(_Key, given or ())}
+        self._first = next(iter(self._keys.values()), None)
+        self._readable = frozenset(readable)
+        self.allow_plaintext = allow_plaintext
+
+    def __repr__(self) -> str:
+        return f"Keyring({len(self._keys)} keys)" if self._keys else "Keyring()"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a keyring holds keys and is not pickled; give keys= to another Database")
+
+    @property
+    def seals(self) -> bool:
+        """Whether there is a key, so that what is written is sealed."""
+        return self._first is not None
+
+    @property
+    def leading(self) -> bytes:
+        """What a payload begins with that the first key has sealed; empty without keys."""
+        return b"" if self._first is None else _VERSION + self._first.id
+
+    def knows(self, payload: bytes) -> bool:
+        """Whether the key of a sealed payload, or of the beginning of one, is here."""
+        return payload[len(_VERSION) : LEADING] in self._keys
+
+    def reveals(self, what: str) -> bool:
+        """Whether *what*, one of `REVEALABLE`, may be stored as it is."""
+        assert what in REVEALABLE
+        return not self._keys or what in self._readable
+
+    def check_reveals(self, what: str, wanted: str) -> None:
+        """Raise `CapabilityMissing` unless *what* may be stored, which *wanted* needs."""
+        if not self.reveals(what):
+            means = {"text": "words", "fields": "fields", "vectors": "vectors"}[what]
+            raise CapabilityMissing(
+                f"{wanted} needs {means} that the database can read, and this one is encrypted. To "
+                f'have them stored unencrypted open it with readable=("{what}",); what was written '
+                "before has none until it is written again"
+            )
+
+    def seal(self, codec: str, checksum: int, payload: bytes) -> Sealed:
+        """The columns to store of a payload in this encoding, with the checksum it has itself."""
+        key = self._first
+        if key is None:
+            return Sealed(codec, checksum, payload)
+        nonce = os.urandom(_NONCE)
+        header = _VERSION + key.id + nonce
+        plain = checksum.to_bytes(_CHECKSUM, "big", signed=True) + payload
+        sealed = header + key.aead.encrypt(nonce, plain, header + codec.encode())
+        return Sealed(codec + SUFFIX, checksum_of(sealed), sealed)
+
+    def open(self, codec: str, checksum: int, payload: bytes) -> Sealed:
+        """What `seal` was given, for what it gave.
+
+        Raises:
+            KeyMissing: it is sealed, and none of the keys is the one that it was sealed with.
+            NotEncrypted: it is not sealed, and there are keys; unless that is allowed.
+            Corrupt: it is not what was sealed.
+        """
+        if not is_sealed(codec):
+            if self._keys and not self.allow_plaintext:
+                raise NotEncrypted()
+            return Sealed(codec, checksum, payload)
+        check_sealed(checksum, payload)
+        key = self._keys.get(payload[len(_VERSION) : LEADING])
+        if key is None:
+            raise KeyMissing(key_id(payload), given=len(self._keys))
+        from cryptography.exceptions import InvalidTag
+
+        codec = inner(codec)
+        header = payload[:_HEADER]
+        try:
+            plain = key.aead.decrypt(
+                header[LEADING:], payload[_HEADER:], header + codec.encode(errors="replace")
+            )
+        except InvalidTag:
+            raise Corrupt(
+                "an encrypted payload is not what was encrypted with its key: it was changed"
+            ) from None
+        inside = int.from_bytes(plain[:_CHECKSUM], "big", signed=True)
+        return Sealed(codec, inside, plain[_CHECKSUM:])
+
+
+PLAIN = Keyring()
+"""Without keys."""
+
+
+def is_sealed(codec: str) -> bool:
+    """Whether a codec tag is that of a sealed payload."""
+    return codec.endswith(SUFFIX)
+
+
+def inner(codec: str) -> str:
+    """The codec tag of what is inside."""
+    return codec.removesuffix(SUFFIX)
+
+
+def plain_size(codec: str, stored: int) -> int:
+    """How long a payload is that takes so many bytes as it is stored."""
+    return max(stored - OVERHEAD, 0) if is_sealed(codec) else stored
+
+
+def key_id(payload: bytes) -> str:
+    """The id of the key that a payload was sealed with; nothing can be told from it."""
+    return payload[len(_VERSION) : LEADING].hex()
+
+
+def checksum_of(sealed: bytes) -> int:
+    """The checksum to store beside sealed bytes: what authenticates them, above their CRC-32."""
+    return (int.from_bytes(sealed[-4:], "big") << 32 | zlib.crc32(sealed)) - 2**63
+
+
+def check_sealed(checksum: int, payload: bytes) -> None:
+    """Raise `Corrupt` unless these are bytes that were sealed; needs no key."""
+    if len(payload) < OVERHEAD or checksum_of(payload) != checksum:
+        raise Corrupt("an encrypted payload does not match its checksum")
+    if payload[: len(_VERSION)] != _VERSION:
+        raise Corrupt("a payload is encrypted in a way that this release does not know")
+
+
+def generate_key() -> str:
+    """A new key, of the operating system's random numbers."""
+    return base64.urlsafe_b64encode(os.urandom(32)).decode("ascii")
+
+
+def _secret(given: object) -> bytes:
+    # Nothing of what was given may stand in the error, nor in what it was caused by.
+    if isinstance(given, str):
+        given = given.encode("utf-8", "surrogatepass")
+    if not isinstance(given, bytes):
+        raise ValueError(f"a key is text or bytes, not {type(given).__name__}; {_ADVICE}")
+    try:
+        secret = base64.b64decode(given, altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        secret = b""
+    if len(secret) != 32:
+        raise ValueError(f"a key that was given is none (it has {len(given)} bytes): {_ADVICE}")
+    return secret

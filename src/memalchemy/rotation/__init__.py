@@ -1,0 +1,380 @@
+"""`rotate_keys`: brings everything that is stored under the first key of a database's keyring.
+
+Row by row, while others read and write: a row is written only as long as it is what was read, and
+says itself under which key it is. So nothing is kept about a rotation, several may run at once, and
+one that was killed goes on when it is run again. Positions, versions, times and epochs stay.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
+from typing import Any, Literal
+
+from memalchemy.checkpoints.upkeep import purge
+from memalchemy.codec import sealing
+from memalchemy.codec.items import OTHERS
+from memalchemy.codec.sealing import Keyring, Sealed
+from memalchemy.contracts import Progress
+from memalchemy.database import Database, off_loop
+from memalchemy.dialects import TEXT_INDEXES
+from memalchemy.errors import Conflict, Corrupt, KeyMissing
+from memalchemy.events import Event, operation
+from memalchemy.log import Log
+from memalchemy.rotation import statements
+from memalchemy.search.scope import key_lists
+from memalchemy.statements import Answer, Program
+
+__all__ = ["KeyUse", "RotationReport", "rotate_keys"]
+
+PAGE = 1000
+"""Rows that are listed together."""
+
+BATCH_ROWS = 200
+BATCH_BYTES = 8 * 1024 * 1024
+"""Rows that are read, sealed and written together; a larger one is alone."""
+
+PASSES = 3
+"""What others wrote meanwhile, with an older key, is looked for so often."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyUse:
+    """How much is stored under one key.
+
+    ``key_id`` names the key, which cannot be told from it; ``None`` is what is not encrypted.
+    ``state`` is ``first`` (the key that encrypts), ``given``, ``missing``, or ``plaintext``.
+    ``rows`` are those of logs, ``items`` those of stores.
+    """
+
+    key_id: str | None
+    state: Literal["first", "given", "missing", "plaintext"]
+    rows: int
+    items: int
+
+
+@dataclass(frozen=True, slots=True)
+class RotationReport:
+    """What is under which key at the end, and what was done.
+
+    ``rotated`` rows and items were written anew; ``words`` are those with readable words or fields
+    that they may not have, ``vectors`` the vectors that they may not have: removed, or, of a dry
+    run, found. ``left`` rows are not as they should be: their key is ``missing``, they are
+    ``damaged``, or others wrote them meanwhile.
+    """
+
+    uses: tuple[KeyUse, ...]
+    rotated: int
+    words: int
+    vectors: int
+    left: int
+    damaged: int
+    seconds: float
+
+
+async def rotate_keys(
+    db: Database,
+    *,
+    all_tenants: bool = False,
+    drop_vectors: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[Progress], object] | None = None,
+) -> RotationReport:
+    """Encrypt what *db* holds of its tenant with the first of its keys, whatever it is now.
+
+    What is not encrypted is encrypted; words and fields that *db* may not hold readable go.
+    Others may read and write meanwhile, if they have the new key among theirs. A batch of rows is
+    one transaction; killed at any time, it goes on when it is run again.
+
+    Args:
+        all_tenants: every tenant's, not only that of *db*.
+        drop_vectors: remove vectors, where they may not be held readable.
+        dry_run: change nothing; say what is under which key.
+        progress: called with rows done, and in all, as they were at the start.
+
+    Raises:
+        ValueError: *db* has no keys.
+        Conflict: there are vectors that may not be held, and *drop_vectors* is not given. Nothing
+            was changed.
+    """
+    if not db.keyring.seals:
+        raise ValueError("rotate_keys needs a Database with keys=[…]: the first is the new one")
+    tenant = None if all_tenants else db.tenant
+    with operation("rotation", tenant=tenant) as event:
+        work = _Rotation(db, tenant, event, progress)
+        started = time.perf_counter()
+        report = await (work.survey() if dry_run else work.run(drop_vectors))
+        event.details["rotated"] = report.rotated
+    return replace(report, seconds=round(time.perf_counter() - started, 3))
+
+
+@dataclass(slots=True)
+class _Count:
+    """What is stored in which way, and how much of it is due."""
+
+    rows: Counter[bytes | None] = field(default_factory=Counter)
+    items: Counter[bytes | None] = field(default_factory=Counter)
+    due: int = 0
+    words: int = 0
+
+
+class _Rotation:
+    """One run."""
+
+    def __init__(
+        self,
+        db: Database,
+        tenant: str | None,
+        event: Event,
+        progress: Callable[[Progress], object] | None,
+    ) -> None:
+        self.db = db
+        self.scope, self.binds = statements.scope_of(tenant)
+        self.event = event
+        self._progress = progress
+        self._done = self._total = 0
+        self._damaged: set[tuple[Any, ...]] = set()
+        self._rotated = 0
+
+    async def survey(self) -> RotationReport:
+        """What there is; nothing is done."""
+        count = await self._count()
+        vectors = 0 if self.db.keyring.reveals("vectors") else await self._vectors()
+        return self._report(count, count.words, vectors)
+
+    async def run(self, drop_vectors: bool) -> RotationReport:
+        vectors = 0 if self.db.keyring.reveals("vectors") else await self._vectors()
+        if vectors and not drop_vectors:
+            raise Conflict(
+                f"there are {vectors:,} vectors, which say much about the texts they were made of; "
+                "nothing was changed. Remove them with drop_vectors=True (on the command line "
+                '--drop-vectors), or keep them readable: open the database with readable=("vectors"'
+                ",) (--readable vectors)."
+            )
+        count = await self._count()
+        words, self._total = count.words, count.due
+        for _ in range(PASSES):
+            if not count.due:
+                break
+            for table in statements.KEYS:
+                await self._table(table)
+            count = await self._count()
+        if vectors:
+            await self._write([(self._drop_vectors(), self.binds, False)])
+        if words or vectors:
+            await self._purge()
+        self._tell(self._total)
+        return self._report(count, words, vectors)
+
+    async def _count(self) -> _Count:
+        found = _Count()
+        for table in statements.KEYS:
+            statement = statements.count_rows(self.db.dialect, table=table, scope=self.scope)
+            keys = found.rows if table == "deltas" else found.items
+            for row in await self._ask(statement, self.binds):
+                keys[None if row.begins is None else bytes(row.begins)] += row.number
+                if self._is_due(row):
+                    found.due += row.number
+                if self._has_words(row):
+                    found.words += row.number
+        return found
+
+    def _is_due(self, row: Any) -> bool:
+        leading = None if row.begins is None else bytes(row.begins)
+        return leading != self.db.keyring.leading or self._has_words(row)
+
+    def _has_words(self, row: Any) -> bool:
+        keyring = self.db.keyring
+        return bool(
+            (row.has_words and not keyring.reveals("text"))
+            or (row.has_fields and not keyring.reveals("fields"))
+        )
+
+    def _report(self, count: _Count, words: int, vectors: int) -> RotationReport:
+        uses = []
+        for leading in sorted({*count.rows, *count.items}, key=lambda one: one or b""):
+            state: Literal["first", "given", "missing", "plaintext"] = "missing"
+            if leading is None:
+                state = "plaintext"
+            elif leading == self.db.keyring.leading:
+                state = "first"
+            elif self.db.keyring.knows(leading):
+                state = "given"
+            name = None if leading is None else sealing.key_id(leading)
+            uses.append(KeyUse(name, state, count.rows[leading], count.items[leading]))
+        damaged = len(self._damaged)
+        return RotationReport(
+            tuple(uses), self._rotated, words, vectors, count.due, damaged, seconds=0.0
+        )
+
+    # --- One table ---------------------------------------------------------------------------
+
+    async def _table(self, table: str) -> None:
+        async for rows in self._due_pages(table):
+            for batch in _batches(rows):
+                read = self._rows_of if table == "deltas" else self._items_of
+                found = await read(batch)
+                size = sum(len(row["payload"]) for row in found)
+                changes = await off_loop(size, partial(self._changes, table, found))
+                await self._write(changes)
+                self._rotated += len(changes)
+                self._tell(len(batch))
+
+    async def _due_pages(self, table: str) -> AsyncIterator[list[Any]]:
+        """Rows that are not as they should be, in the order of their keys, page by page."""
+        key = statements.KEYS[table]
+        binds = self.binds | {"p_limit": PAGE}
+        after = False
+        while True:
+            statement = statements.list_rows(
+                self.db.dialect, table=table, scope=self.scope, after=after
+            )
+            rows = await self._ask(statement, binds)
+            yield [row for row in rows if self._is_due(row) and self._can_open(row)]
+            if len(rows) < PAGE:
+                return
+            after = True
+            binds = binds | {f"p_{name}": getattr(rows[-1], name) for name in key}
+
+    def _can_open(self, row: Any) -> bool:
+        return row.begins is None or self.db.keyring.knows(bytes(row.begins))
+
+    async def _rows_of(self, batch: Sequence[Any]) -> list[dict[str, Any]]:
+        """The due rows of logs with their payloads."""
+        found: list[dict[str, Any]] = []
+        for log, rows in groupby(batch, lambda row: Log(row.tenant, row.thread_id, row.namespace)):
+            due = {row.seq: row for row in rows}
+            ends = {"p_low": min(due), "p_high": max(due)}
+            statement = statements.read_payloads(self.db.dialect)
+            for row in await self._ask(statement, log.binds() | ends):
+                if row.seq in due:
+                    place = log.binds() | {"p_seq": row.seq}
+                    found.append(_as_read(due[row.seq], row, row.payload, place))
+        return found
+
+    async def _items_of(self, batch: Sequence[Any]) -> list[dict[str, Any]]:
+        """The due items with their values."""
+        found: dict[tuple[str, str, str], dict[str, Any]] = {}
+        d = self.db.dialect
+        for tenant, rows in groupby(batch, lambda row: row.tenant):
+            due = {(row.namespace, row.key): row for row in rows}
+            for listed in key_lists(d, due):
+                binds = {"k_tenant": tenant, "p_keys": listed}
+                for row in await self._ask(statements.read_values(d), binds):
+                    name = row.namespace, row.key
+                    place = {"k_tenant": tenant, "k_namespace": row.namespace, "k_key": row.key}
+                    place |= {"p_version": row.version}
+                    found[tenant, *name] = _as_read(due[name], row, row.value, place)
+        # In one order in every process: two rotations do not block each other.
+        order = [(row.tenant, row.namespace, row.key) for row in batch]
+        return [found[name] for name in order if name in found]
+
+    def _changes(self, table: str, found: Sequence[Mapping[str, Any]]) -> list[Change]:
+        """The statements that write rows anew; damaged ones are left as they are."""
+        changes: list[Change] = []
+        for row in found:
+            try:
+                stored = _resealed(self.db.keyring, Sealed(*(row[n] for n in Sealed._fields)))
+            except (Corrupt, KeyMissing):
+                self._damaged.add((table, *row["place"].values()))
+                continue
+            binds = dict(row["place"]) | {
+                "p_was_codec": row["codec"],
+                "p_was_checksum": row["checksum"],
+                "p_codec": stored.codec,
+                "p_checksum": stored.checksum,
+                "p_payload" if table == "deltas" else "p_value": stored.payload,
+                "p_field_terms": OTHERS,
+            }
+            grows = table == "deltas" and not sealing.is_sealed(row["codec"])
+            changes.append((self._reseal(table, row), binds, grows))
+        return changes
+
+    def _reseal(self, table: str, row: Mapping[str, Any]) -> Any:
+        d, keyring = self.db.dialect, self.db.keyring
+        words = "dropped" if row["has_words"] and not keyring.reveals("text") else "kept"
+        if table == "deltas":
+            return statements.reseal_delta(d, words=words)
+        fields = "dropped" if row["has_fields"] and not keyring.reveals("fields") else "kept"
+        return statements.reseal_item(d, words=words, fields=fields)
+
+    # --- The database ------------------------------------------------------------------------
+
+    async def _vectors(self) -> int:
+        statement = statements.count_vectors(self.db.dialect, scope=self.scope)
+        return int((await self._ask(statement, self.binds))[0][0])
+
+    def _drop_vectors(self) -> Any:
+        return statements.drop_vectors(self.db.dialect, scope=self.scope)
+
+    async def _purge(self) -> None:
+        """Rid the text indexes of words that are gone."""
+        d = self.db.dialect
+        indexes = [index for index in TEXT_INDEXES if d.purge_text_index(index) is not None]
+        await self._write([(purge(d, index=index), {}, False) for index in indexes])
+
+    async def _ask(self, statement: Any, binds: Mapping[str, Any]) -> Answer:
+        def program() -> Program[Answer]:
+            return (yield statement, binds)
+
+        return await self.db.read(program, event=self.event)
+
+    async def _write(self, changes: Sequence[Change]) -> None:
+        def program() -> Program[None]:
+            for (statement, grows), alike in groupby(changes, lambda change: change[::2]):
+                binds = [bound for _, bound, _ in alike]
+                if not grows:
+                    yield statement, binds if len(binds) > 1 else binds[0]
+                    continue
+                for bound in binds:
+                    # Whoever else writes the row anew waits from here on, and then for its size.
+                    if (yield statement, bound).touched:
+                        yield statements.grow_size(self.db.dialect), bound
+
+        if changes:
+            await self.db.write(program, event=self.event)
+
+    def _tell(self, more: int) -> None:
+        self._done = min(self._done + more, self._total)
+        if self._progress is not None:
+            self._progress(Progress(self._done, self._total))
+
+
+Change = tuple[Any, dict[str, Any], bool]
+"""A statement, what it binds, and whether the checkpoint's size grows with it."""
+
+
+def _as_read(due: Any, row: Any, payload: Any, place: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "place": place,
+        "codec": row.codec,
+        "checksum": row.checksum,
+        "payload": bytes(payload),
+        "has_words": due.has_words,
+        "has_fields": due.has_fields,
+    }
+
+
+def _resealed(keyring: Keyring, stored: Sealed) -> Sealed:
+    """The same under the first key. What is not sealed is taken as it is: it has a checksum."""
+    if sealing.is_sealed(stored.codec):
+        stored = keyring.open(*stored)
+    return keyring.seal(*stored)
+
+
+def _batches(rows: Sequence[Any]) -> Iterator[list[Any]]:
+    """Rows that may be held at once."""
+    batch: list[Any] = []
+    size = 0
+    for row in rows:
+        if batch and (len(batch) == BATCH_ROWS or size + row.stored > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
+        size += row.stored
+    if batch:
+        yield batch

@@ -1,0 +1,159 @@
+"""Keys on the command line: where they come from, what they open, and changing them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commandline import Call, environment, lines, process, thread
+from cryptography.fernet import Fernet
+
+KEY, NEW = Fernet.generate_key().decode(), Fernet.generate_key().decode()
+
+
+@pytest.fixture
+def keyed(url: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database encrypted with `KEY`, which the environment has: a thread and an item."""
+    monkeypatch.setenv("MEMALCHEMY_KEYS", KEY)
+    assert call("--db", url, "upgrade").code == 0
+    assert call("--db", url, "import", "-", stdin=lines(thread("airline-1", 8))).code == 0
+    put = ("store", "put", "users/ada", "likes", '{"text": "tea"}')
+    assert call("--db", url, *put).code == 0
+    return url
+
+
+def test_a_generated_key_is_one_for_a_database_and_for_fernet(call: Call) -> None:
+    key, other = call("generate-key").out.strip(), call("generate-key", "--json").json["key"]
+
+    assert key != other
+    assert Fernet(other).decrypt(Fernet(other).encrypt(b"x")) == b"x"
+
+
+def test_every_command_that_reads_payloads_takes_the_keys(
+    keyed: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = [
+        ("show", "airline-1"),
+        ("diff", "airline-1", "000001", "000008"),
+        ("export", "--all"),
+        ("store", "get", "users/ada", "likes"),
+        ("store", "ls", "users/ada"),
+        ("store", "export"),
+        ("verify",),
+        ("rotate-keys",),
+    ]
+    for command in reading:
+        answer = call("--db", keyed, *command)
+        assert answer.code == 0, (command, answer.err)
+    assert '"tea"' in call("--db", keyed, "store", "get", "users/ada", "likes").out
+    again = call("--db", keyed, "import", "-", "--json", stdin=lines(thread("airline-1", 9)))
+    assert again.json["threads"]["resumed"] == 1, "what is there was compared"
+
+    monkeypatch.delenv("MEMALCHEMY_KEYS")
+    for command in reading[:6]:
+        answer = call("--db", keyed, *command)
+        assert answer.code == 4, command
+        assert answer.err.startswith("error [MA-KEY-MISSING]: "), command
+        assert KEY not in answer.err
+    file = tmp_path / "keys.txt"
+    file.write_text(f"# ours\n\n{KEY}\n")
+    for command in reading:
+        assert call("--db", keyed, *command, "--keys-file", str(file)).code == 0, command
+
+
+def test_a_file_of_keys_wins_over_the_environment(keyed: str, call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "keys.txt"
+    file.write_text(NEW)
+
+    assert call("--db", keyed, "--keys-file", str(file), "show", "airline-1").code == 4
+    file.write_text(f"{NEW}\n{KEY}\n")
+    assert call("--db", keyed, "--keys-file", str(file), "show", "airline-1").code == 0
+
+
+def test_keys_that_are_none_are_a_mistake_and_are_not_shown(
+    keyed: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "keys.txt"
+    for content in ("hunter2-hunter2", KEY[:-3], "", "# nothing\n"):
+        file.write_text(content)
+        answer = call("--db", keyed, "--keys-file", str(file), "show", "airline-1")
+        assert answer.code == 2
+        assert answer.err.startswith("error [MA-USAGE]: ")
+        assert "hunter2" not in answer.err
+        assert KEY[:20] not in answer.err
+    assert call("--db", keyed, "--keys-file", "/nowhere", "show", "airline-1").code == 2
+    monkeypatch.setenv("MEMALCHEMY_KEYS", "hunter2")
+    answer = call("--db", keyed, "show", "airline-1")
+    assert (answer.code, "hunter2" in answer.err) == (2, False)
+    assert call("--db", keyed, "--readable", "words", "show", "airline-1").code == 2
+
+
+def test_rotating_tells_what_it_does_and_ends_with_the_new_key(
+    keyed: str, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMALCHEMY_KEYS", f"{NEW}, {KEY}")
+
+    dry = call("--db", keyed, "rotate-keys", "--dry-run", "--json").json
+    assert (dry["left"], dry["rotated"], dry["dry_run"]) == (9, 0, True)
+    assert [(use["state"], use["rows"], use["items"]) for use in dry["uses"]] == [("given", 8, 1)]
+    shown = call("--db", keyed, "rotate-keys")
+    assert shown.code == 0
+    assert "9 rows and items encrypted with the first key" in shown.out
+    assert call("--db", keyed, "rotate-keys", "--json").json["rotated"] == 0
+
+    monkeypatch.setenv("MEMALCHEMY_KEYS", NEW)
+    assert call("--db", keyed, "show", "airline-1").code == 0
+    assert call("--db", keyed, "verify").code == 0
+    monkeypatch.setenv("MEMALCHEMY_KEYS", KEY)
+    assert call("--db", keyed, "show", "airline-1").code == 4
+    left = call("--db", keyed, "rotate-keys", "--json")
+    assert (left.code, left.json["left"]) == (1, 9)
+    assert left.json["uses"][0]["state"] == "missing"
+
+
+def test_rotating_encrypts_what_was_not_and_reads_it_before_if_that_is_allowed(
+    filled: str, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call("--db", filled, "rotate-keys").code == 2, "no key"
+    monkeypatch.setenv("MEMALCHEMY_KEYS", KEY)
+    refused = call("--db", filled, "show", "airline-1")
+    assert (refused.code, "MA-NOT-ENCRYPTED" in refused.err) == (4, True)
+    assert call("--db", filled, "--allow-plaintext", "show", "airline-1").code == 0
+    assert call("--db", filled, "verify").code == 5
+
+    assert call("--db", filled, "rotate-keys", "--readable", "text").code == 0
+
+    assert call("--db", filled, "show", "airline-1").code == 0
+    assert call("--db", filled, "verify").code == 0
+    found = call("--db", filled, "--readable", "text", "search", "flights", "--json")
+    assert len(found.json) == 2
+    refused = call("--db", filled, "search", "flights")
+    assert (refused.code, "MA-CAPABILITY-MISSING" in refused.err) == (4, True)
+    assert "would go" in call("--db", filled, "rotate-keys", "--dry-run").out
+    assert "were removed" in call("--db", filled, "rotate-keys").out
+
+
+def test_a_copy_takes_what_is_encrypted_as_it_is(
+    keyed: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = f"sqlite:///{tmp_path}/copied.db"
+    monkeypatch.delenv("MEMALCHEMY_KEYS")
+
+    assert call("copy", "--from", keyed, "--to", target).code == 0, "nothing is opened"
+
+    monkeypatch.setenv("MEMALCHEMY_KEYS", KEY)
+    assert (
+        call("--db", target, "show", "airline-1").out
+        == call("--db", keyed, "show", "airline-1").out
+    )
+    assert call("--db", target, "verify").code == 0
+
+
+def test_the_demo_runs_under_keys() -> None:
+    ended = process("demo", env=environment(MEMALCHEMY_KEYS=KEY))
+
+    assert ended.returncode == 0, ended.stderr
+    assert "not looked for: the database is encrypted" in ended.stdout
+    assert (
+        process("demo", "--readable", "text", env=environment(MEMALCHEMY_KEYS=KEY)).returncode == 0
+    )

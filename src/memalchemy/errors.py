@@ -139,13 +139,15 @@ class AuthenticationFailed(MemalchemyError):
 
 
 class DriverMissing(MemalchemyError, ImportError):
-    """The Python driver for this database is not installed."""
+    """The Python driver for this database, or a package that a part needs, is not installed."""
 
     code = "MA-DRIVER-MISSING"
 
-    def __init__(self, driver: str, extra: str | None) -> None:
+    def __init__(
+        self, driver: str, extra: str | None, *, what: str = "the database driver"
+    ) -> None:
         how = f'pip install "memalchemy[{extra}]"' if extra else f"pip install {driver}"
-        super().__init__(f"the database driver {driver!r} is not installed. Run: {how}")
+        super().__init__(f"{what} {driver!r} is not installed. Run: {how}")
         self.driver = driver
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidat
 
 from memalchemy.keys import MAX_ID_CHARACTERS
 
-MOST = 10_000
+MOST = 100_000
 """Results that one answer holds, at most."""
 
 

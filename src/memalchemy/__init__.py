@@ -42,6 +42,8 @@ from memalchemy.errors import (
 if TYPE_CHECKING:
     from memalchemy.checkpoints import Checkpointer
     from memalchemy.database import Database
+    from memalchemy.http.client import HTTPCheckpointer
+    from memalchemy.registry import get_checkpointer, list_checkpointers, register_checkpointer
     from memalchemy.store import Store
     from memalchemy.store.context import NamespacedStore, StoreContext
 
@@ -57,6 +59,7 @@ __all__ = [
     "DatabaseUnreachable",
     "Diff",
     "DriverMissing",
+    "HTTPCheckpointer",
     "MemalchemyError",
     "NamespacedStore",
     "NotFound",
@@ -77,6 +80,9 @@ __all__ = [
     "TooLarge",
     "UnknownURL",
     "__version__",
+    "get_checkpointer",
+    "list_checkpointers",
+    "register_checkpointer",
 ]
 
 # What brings SQLAlchemy along is imported when it is asked for: the command line imports this file
@@ -84,9 +90,13 @@ __all__ = [
 _LATER = {
     "Checkpointer": "memalchemy.checkpoints",
     "Database": "memalchemy.database",
+    "HTTPCheckpointer": "memalchemy.http.client",
     "NamespacedStore": "memalchemy.store.context",
     "Store": "memalchemy.store",
     "StoreContext": "memalchemy.store.context",
+    "get_checkpointer": "memalchemy.registry",
+    "list_checkpointers": "memalchemy.registry",
+    "register_checkpointer": "memalchemy.registry",
 }
 
 

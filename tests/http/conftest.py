@@ -11,7 +11,6 @@ from httpserver import running
 from memalchemy import Database
 from memalchemy.http import HTTPCheckpointer
 
-
 TENANTS = 200
 
 

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from memalchemy import Database
@@ -38,7 +38,7 @@ def running(db: Database, **options: Any) -> Iterator[str]:
     def work() -> None:
         try:
             asyncio.run(main())
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised by whoever started it
             failed.append(error)
         finally:
             up.set()
@@ -68,11 +68,8 @@ def answering(behave: Callable[[socket.socket], None]) -> Iterator[str]:
     open_: list[socket.socket] = []
 
     def one(connection: socket.socket) -> None:
-        with connection:
-            try:
-                behave(connection)
-            except OSError:
-                pass  # the client has gone
+        with connection, suppress(OSError):  # the client has gone
+            behave(connection)
 
     def accept() -> None:
         while not ended.is_set():
@@ -93,10 +90,8 @@ def answering(behave: Callable[[socket.socket], None]) -> Iterator[str]:
         listening.shutdown(socket.SHUT_RDWR)
         listening.close()
         for connection in open_:
-            try:
+            with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
         accepting.join(5)
         for thread in threads:
             thread.join(5)

@@ -20,6 +20,7 @@ from memalchemy.cli import (
     looking,
     moving,
     retention,
+    serving,
     verifying,
 )
 from memalchemy.cli import schema as schema_commands
@@ -95,5 +96,6 @@ for room in (
     verifying,
     store_commands,
     indexes,
+    serving,
 ):
     room.register(app)

@@ -24,6 +24,7 @@ _LATER = {
     "serve": "memalchemy.http.serving",
 }
 
+
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,10 +6,9 @@ checkpointer over HTTP needs: see docs/http.md. Knows no SQL.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 from uuid import uuid4
 
 from memalchemy.contracts import (
@@ -22,35 +21,19 @@ from memalchemy.contracts import (
     check_limit,
     to_timedelta,
 )
-from memalchemy.errors import CapabilityMissing, Corrupt, MemalchemyError, NotFound
+from memalchemy.errors import Corrupt, MemalchemyError, NotFound
 from memalchemy.events import operation
 from memalchemy.http import wire
-from memalchemy.http.transport import Reply, Transport, malformed
+from memalchemy.http.asking import DOCUMENTED, Asking, ids_of, listed
+from memalchemy.http.transport import Transport, malformed
 from memalchemy.keys import check_name, check_thread_id
 from memalchemy.metadata import check_metadata
 from memalchemy.state import from_mapping, to_mapping
 
-T = TypeVar("T")
-
 PAGE = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What a server can do: the operations it has, and so the capabilities."""
-
-    capabilities: CheckpointerCapabilities
-    calls: frozenset[str]
-
-
-DOCUMENTED = Offer(
-    CheckpointerCapabilities(persistent_checkpoint_ids=True),
-    frozenset({"save", "list_checkpoints", "load", "delete_checkpoint", "delete_checkpoints"}),
-)
-"""What any server of checkpoints has, and all that is known before it was asked."""
-
-
-class HTTPCheckpointer:
+class HTTPCheckpointer(Asking):
     """Keeps an agent's states on a server, and gives any of them back.
 
     An outage, a timeout, half an answer and an answer that makes no sense are exceptions: ``None``
@@ -84,7 +67,6 @@ class HTTPCheckpointer:
     ) -> None:
         self._transport = Transport(base_url, headers, auth, timeout, token)
         self._state_type = state_type
-        self._offer: Offer | None = None
 
     @property
     def base_url(self) -> str:
@@ -210,7 +192,7 @@ class HTTPCheckpointer:
         """The ids of the thread's checkpoints, newest first, at most *limit*."""
         query = {"limit": check_limit(limit)}
         tree = await self._read("GET", _thread(thread_id) + "/checkpoints", query)
-        return [] if tree is None else _ids(tree, self.base_url)[:limit]
+        return [] if tree is None else ids_of(tree, self.base_url)[:limit]
 
     async def delete(self, thread_id: str, checkpoint_id: str | None = None) -> bool:
         """Delete a checkpoint, or without an id the whole thread; whether it was there."""
@@ -262,7 +244,7 @@ class HTTPCheckpointer:
         while left is None or left > 0:
             size = PAGE if left is None else min(left, PAGE)
             tree = await self._page(path, size, marks)
-            infos = [self._made(wire.checkpoint_info, one) for one in _list(tree, "checkpoints")]
+            infos = [self._made(wire.checkpoint_info, one) for one in listed(tree, "checkpoints")]
             for info in infos:
                 if last is None or info.seq < last.seq:
                     yield info
@@ -328,7 +310,7 @@ class HTTPCheckpointer:
         """The ids of threads with a checkpoint, most recently saved first; *pattern* is a glob."""
         query = {"limit": check_limit(limit), "pattern": pattern}
         await self._need("list_threads")
-        return _list(await self._asked("GET", "/threads", query), "threads")
+        return listed(await self._asked("GET", "/threads", query), "threads")
 
     async def list_with_metadata(self, limit: int = 100) -> list[dict[str, Any]]:
         """The newest checkpoints over all threads, as `get_metadata`, newest first."""
@@ -405,85 +387,6 @@ class HTTPCheckpointer:
         await self._need("forget")
         return await self._count("/forget", body)
 
-    # --- What the above have in common -----------------------------------------------------------
-
-    async def _offered(self) -> Offer:
-        if self._offer is None:
-            reply = await self._transport.read("GET", "/capabilities")
-            if reply.status in (401, 429) or reply.status >= 500 and reply.status != 501:
-                raise self._transport.error_of(reply, writes=False)
-            self._offer = _offer_of(reply)
-        return self._offer
-
-    async def _has(self, call: str) -> bool:
-        return call in (await self._offered()).calls
-
-    async def _need(self, call: str, what: str | None = None) -> None:
-        if not await self._has(call):
-            raise CapabilityMissing(
-                f"{self.base_url} does not offer {what or call}; `memalchemy serve` does"
-            )
-
-    def _is_absent(self, reply: Reply) -> bool:
-        """Whether the server says that what was named is not there.
-
-        Of memalchemy's own it is its word for it: another 404 is of whatever stands before it.
-        """
-        if reply.status != 404:
-            return False
-        return self._offer in (None, DOCUMENTED) or isinstance(reply.problem, NotFound)
-
-    def _tree(self, reply: Reply, *, writes: bool) -> Any:
-        if not 200 <= reply.status < 300:
-            raise self._transport.error_of(reply, writes=writes)
-        return reply.tree
-
-    async def _read(self, method: str, path: str, query: Mapping[str, Any] | None = None) -> Any:
-        """The JSON that is there, or ``None`` if the server says that there is none."""
-        await self._offered()
-        reply = await self._transport.read(method, path, query)
-        if self._is_absent(reply):
-            return None
-        tree = self._tree(reply, writes=False)
-        if tree is None:
-            raise malformed(self.base_url, "an answer to this")
-        return tree
-
-    async def _asked(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, Any] | None = None,
-        body: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """The JSON of an answer that has to be there."""
-        return self._tree(await self._transport.read(method, path, query, body), writes=False)
-
-    async def _write(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        return self._tree(await self._transport.write(method, path, body=body), writes=True)
-
-    async def _count(self, path: str, body: Mapping[str, Any] | None) -> int:
-        return self._made(lambda found: int(found["count"]), await self._write("POST", path, body))
-
-    def _infos(self, tree: Any) -> list[dict[str, Any]]:
-        return [self._made(wire.info_of_tree, one) for one in _list(tree, "checkpoints")]
-
-    def _made(self, make: Callable[[Any], T], tree: Any) -> T:
-        try:
-            return make(tree)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise malformed(self.base_url, "an answer to this") from error
-
-
-def _offer_of(reply: Reply) -> Offer:
-    tree = reply.tree
-    if reply.status != 200 or not isinstance(tree, dict) or tree.get("server") != "memalchemy":
-        return DOCUMENTED
-    able = tree.get("checkpointer")
-    names = CheckpointerCapabilities.__dataclass_fields__
-    known = {name: able.get(name) is True for name in names} if isinstance(able, dict) else {}
-    return Offer(CheckpointerCapabilities(**known), frozenset(map(str, tree.get("calls") or ())))
-
 
 def _thread(thread_id: str) -> str:
     return "/threads/" + wire.segment(check_thread_id(thread_id))
@@ -491,20 +394,3 @@ def _thread(thread_id: str) -> str:
 
 def _name(checkpoint_id: str) -> str:
     return wire.segment(check_name(checkpoint_id, "checkpoint_id"))
-
-
-def _ids(tree: Any, display: str) -> list[str]:
-    """Checkpoint ids from any of the shapes that servers list them in."""
-    found = tree.get("checkpoints", tree.get("data")) if isinstance(tree, dict) else tree
-    if isinstance(found, list):
-        ids = [one.get("checkpoint_id") if isinstance(one, dict) else one for one in found]
-        if all(isinstance(one, str) for one in ids):
-            return ids
-    raise malformed(display, "a list of checkpoints")
-
-
-def _list(tree: Any, name: str) -> list[Any]:
-    found = tree.get(name) if isinstance(tree, dict) else None
-    if not isinstance(found, list):
-        raise malformed("the server", f"a list of {name}")
-    return found

@@ -37,7 +37,7 @@ async def serve(
     max_body: int = MAX_BODY,
     rate: float | None = None,
     burst: int | None = None,
-    timeout: float = TIMEOUT,
+    timeout: float = TIMEOUT,  # noqa: ASYNC109 - of a request
     max_connections: int = 1000,
     grace: float = 10.0,
     started: Callable[[str], object] | None = None,

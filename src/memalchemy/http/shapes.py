@@ -1,7 +1,7 @@
 """The shapes of queries, bodies and answers: they check what comes, and make the OpenAPI document.
 
-A name that is not known is refused, never passed over. Ids may hold any code point, which pydantic's
-own ``str`` may not.
+A name that is not known is refused, never passed over. Ids may hold any code point, which
+pydantic's own ``str`` may not.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ MOST = 100_000
 
 def _text(value: Any) -> Any:
     if not isinstance(value, str):
-        raise ValueError("is not a text")  # noqa: TRY004 - pydantic reports a ValueError
+        raise ValueError("is not a text")
     return value
 
 
 def _object(value: Any) -> Any:
     if not isinstance(value, dict):
-        raise ValueError("is not an object")  # noqa: TRY004
+        raise ValueError("is not an object")
     return value
 
 

@@ -102,9 +102,9 @@ def _ref(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _path_parameter(name: str) -> dict[str, Any]:
-    schema = {"type": "string", "minLength": 1, "maxLength": 255}
+    schema: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": 255}
     if name == "namespace":
-        schema = {"type": "string", "minLength": 1, "pattern": "^(/|/?[^/~]+(/[^/~]+)*/?)$"}
+        schema = shapes.NAMESPACE
     return {"name": name, "in": "path", "required": True, "schema": schema}
 
 

@@ -46,17 +46,22 @@ Text = Annotated[str, PlainValidator(_text), WithJsonSchema({"type": "string"})]
 Id = Annotated[
     str,
     PlainValidator(_text),
-    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_ID_CHARACTERS}),
+    WithJsonSchema({"type": "string", "maxLength": MAX_ID_CHARACTERS}),
 ]
+NAMESPACE = {"type": "string", "minLength": 1, "pattern": "^[^~]+$"}
+"""As documented; a ``~`` may be there too, as ``~0``, and says ``~``."""
+Namespace = Annotated[str, PlainValidator(_text), WithJsonSchema(NAMESPACE)]
 Tree = Annotated[
     dict[str, Any],
     PlainValidator(_object),
     WithJsonSchema({"type": "object", "additionalProperties": True}),
 ]
 Value = Annotated[Any, WithJsonSchema({"description": "Any JSON, with tags for what JSON lacks."})]
-Number = Annotated[int, BeforeValidator(_number)]
+Vector = Annotated[list[float], Field(min_length=1, max_length=16_000)]
 Flag = Annotated[bool, PlainValidator(_flag), WithJsonSchema({"type": "boolean"})]
-Limit = Annotated[Number, Field(ge=0, le=MOST)]
+Limit = Annotated[int, Field(ge=0, le=MOST), BeforeValidator(_number)]
+PageSize = Annotated[int, Field(ge=0, le=500), BeforeValidator(_number)]
+Expectation = Annotated[int, Field(ge=1, lt=2**63), BeforeValidator(_number)]
 Days = Annotated[float, Field(ge=0, lt=365_000)]
 Life = Annotated[float, Field(gt=0, lt=365_000 * 86_400, description="Seconds.")]
 
@@ -81,7 +86,7 @@ class Listing(Query):
 
 
 class Paging(Query):
-    limit: Annotated[Number, Field(ge=0, le=500)] = 100
+    limit: PageSize = 100
     before: Annotated[Id | None, Field(description="Only checkpoints older than this one.")] = None
 
 
@@ -116,13 +121,13 @@ class Below(Query):
 
 
 class Namespaces(Query):
-    prefix: Annotated[Id | None, Field(description="A namespace, such as users/ada.")] = None
-    after: Id | None = None
+    prefix: Annotated[Namespace | None, Field(description="A namespace, such as users/ada.")] = None
+    after: Namespace | None = None
     limit: Limit = 100
 
 
 class Expected(Query):
-    expected_version: Annotated[Number | None, Field(ge=1, lt=2**63)] = None
+    expected_version: Expectation | None = None
 
 
 # --- Bodies --------------------------------------------------------------------------------------
@@ -153,7 +158,21 @@ class Copy(Shape):
     dest_thread_id: Id
 
 
+def _given(name: str, kind: str) -> dict[str, Any]:
+    return {"required": [name], "properties": {name: {"type": kind}}}
+
+
 class Prune(Shape):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                _given("keep_last", "integer"),
+                _given("keep_every", "integer"),
+                _given("older_than", "number"),
+            ]
+        }
+    )
+
     thread_id: Id | None = None
     keep_last: Annotated[int | None, Field(ge=1, lt=2**31)] = None
     keep_every: Annotated[int | None, Field(ge=1, lt=2**31)] = None
@@ -169,8 +188,14 @@ class Vacuum(Shape):
 
 
 class Forget(Shape):
+    """One of the two, and not both."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [_given("thread_id", "string"), _given("metadata", "object")]}
+    )
+
     thread_id: Id | None = None
-    metadata: Tree | None = None
+    metadata: Annotated[Tree | None, Field(json_schema_extra={"minProperties": 1})] = None
 
 
 class Search(Shape):
@@ -188,10 +213,9 @@ class Put(Shape):
     value: Value
     metadata: Tree | None = None
     ttl: Life | None = None
-    embedding: list[float] | None = None
+    embedding: Vector | None = None
     expected_version: Annotated[
-        int | None,
-        Field(ge=1, lt=2**63, description="409 unless at this version; null: unless not there."),
+        Expectation | None, Field(description="409 unless at this version; null: unless not there.")
     ] = None
 
 
@@ -203,8 +227,8 @@ class Find(Shape):
     limit: Limit = 10
     offset: Limit = 0
     threshold: Annotated[float | None, Field(ge=0, le=1)] = None
-    embedding: list[float] | None = None
-    model: Id | None = None
+    embedding: Vector | None = None
+    model: Text | None = None
 
 
 # --- Answers -------------------------------------------------------------------------------------

@@ -33,6 +33,8 @@ def _object(value: Any) -> Any:
 def _number(value: Any) -> Any:
     if isinstance(value, str) and not re.fullmatch("-?[0-9]{1,20}", value):
         raise ValueError("is not a whole number")
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # 3.0 is an integer of JSON
     return value
 
 
@@ -62,6 +64,7 @@ Flag = Annotated[bool, PlainValidator(_flag), WithJsonSchema({"type": "boolean"}
 Limit = Annotated[int, Field(ge=0, le=MOST), BeforeValidator(_number)]
 PageSize = Annotated[int, Field(ge=0, le=500), BeforeValidator(_number)]
 Expectation = Annotated[int, Field(ge=1, lt=2**63), BeforeValidator(_number)]
+Kept = Annotated[int, Field(ge=1, lt=2**31), BeforeValidator(_number)]
 Days = Annotated[float, Field(ge=0, lt=365_000)]
 Life = Annotated[float, Field(gt=0, lt=365_000 * 86_400, description="Seconds.")]
 
@@ -174,8 +177,8 @@ class Prune(Shape):
     )
 
     thread_id: Id | None = None
-    keep_last: Annotated[int | None, Field(ge=1, lt=2**31)] = None
-    keep_every: Annotated[int | None, Field(ge=1, lt=2**31)] = None
+    keep_last: Kept | None = None
+    keep_every: Kept | None = None
     older_than: Annotated[Life | None, Field(description="Seconds.")] = None
     all_namespaces: bool = False
     dry_run: bool = False

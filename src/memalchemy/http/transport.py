@@ -98,7 +98,7 @@ class Transport:
         body: Mapping[str, Any] | None = None,
     ) -> Reply:
         """Send what changes nothing; repeated for as long as there is time and hope."""
-        return await self._send(method, path, query, body, ATTEMPTS)
+        return await self._send(method, path, query, body, writes=False)
 
     async def write(
         self,
@@ -108,7 +108,7 @@ class Transport:
         body: Mapping[str, Any] | None = None,
     ) -> Reply:
         """Send what changes something: once."""
-        return await self._send(method, path, query, body, 1)
+        return await self._send(method, path, query, body, writes=True)
 
     async def _send(
         self,
@@ -116,11 +116,12 @@ class Transport:
         path: str,
         query: Mapping[str, Any] | None,
         body: Mapping[str, Any] | None,
-        attempts: int,
+        *,
+        writes: bool,
     ) -> Reply:
         url = self._base + path + _spelt(query)
         content = None if body is None else wire.dumps(body)
-        writes = attempts == 1
+        attempts = 1 if writes else ATTEMPTS
         try:
             async with asyncio.timeout(self._timeout):
                 for attempt in range(1, attempts + 1):

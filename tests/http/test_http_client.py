@@ -372,7 +372,9 @@ class Foreign:
             ids: Any = list(thread)[::-1]
             if "objects" in self.listing:
                 ids = [{"checkpoint_id": one} for one in ids]
-            return response(200, json.dumps({"data": ids} if "data" in self.listing else ids).encode())
+            return response(
+                200, json.dumps({"data": ids} if "data" in self.listing else ids).encode()
+            )
         if method == "DELETE":
             return response(204 if thread.pop(parts[3], None) else 404, b"")
         return response(200, thread[parts[3]]) if parts[3] in thread else response(404, b"")

@@ -38,7 +38,9 @@ def test_the_document_has_every_operation_and_no_other(door: str) -> None:
     there = {(m.upper(), path) for path, ms in document["paths"].items() for m in ms}
     assert there == {(route.method, route.path) for route in ROUTES}
     assert there >= set(DOCUMENTED)
-    names = [one["operationId"] for methods in document["paths"].values() for one in methods.values()]
+    names = [
+        one["operationId"] for methods in document["paths"].values() for one in methods.values()
+    ]
     assert len(names) == len(set(names))
     unguarded = {
         path

@@ -64,9 +64,9 @@ async def serve(
     tokens = _tokens(token_file)
     if tokens is not None and at.common.tenant:
         raise UsageProblem("with tokens it is they who say which tenant; leave --tenant away")
-    _log_to_stderr(quiet=quiet)
 
     def started(url: str) -> None:
+        _log_to_stderr(quiet=quiet)
         who = "no tokens: this machine only" if tokens is None else f"{len(tokens)} tokens"
         if at.as_json:
             at.terminal.document({"url": url, "tokens": 0 if tokens is None else len(tokens)})

@@ -222,7 +222,11 @@ class Transport:
             except ImportError as error:
                 raise DriverMissing("httpx", "http", what="the package") from error
             client = httpx.AsyncClient(
-                headers=self._headers, auth=self._auth, timeout=self._timeout
+                headers=self._headers,
+                auth=self._auth,
+                timeout=self._timeout,
+                # Without TLS nothing is verified, and reading the certificates takes a moment.
+                verify=self._base.startswith("https"),
             )
             self._clients[loop] = client
         return client

@@ -21,7 +21,7 @@ from memalchemy import (
     registry,
 )
 from memalchemy.registry import OwningCheckpointer
-from servers import Postgres, migrated_database
+from servers import Postgres
 
 
 async def works(checkpointer: Any) -> None:
@@ -76,20 +76,19 @@ async def test_file_exports_one_readable_file_per_checkpoint(tmp_path: Path) -> 
     assert '  "state": {\n    "ä": 2\n  }' in files[1].read_text()
 
 
-async def test_postgresql_is_a_database_or_a_url(postgres: Postgres) -> None:
-    with migrated_database(postgres) as name:
-        await works(get_checkpointer(postgres.url(name)))
-        await works(get_checkpointer(f"postgresql:{postgres.url(name)}", pool_size=1))
-        named = get_checkpointer(
-            f"postgresql:{name}",
-            host=postgres.host,
-            port=postgres.port,
-            user=postgres.user,
-            password=postgres.password,
-            tenant="acme",
-        )
-        await works(named)
-        assert named.db.tenant == "acme"
+async def test_postgresql_is_a_database_or_a_url(postgres: Postgres, name: str) -> None:
+    await works(get_checkpointer(postgres.url(name)))
+    await works(get_checkpointer(f"postgresql:{postgres.url(name)}", pool_size=1))
+    named = get_checkpointer(
+        f"postgresql:{name}",
+        host=postgres.host,
+        port=postgres.port,
+        user=postgres.user,
+        password=postgres.password,
+        tenant="acme",
+    )
+    await works(named)
+    assert named.db.tenant == "acme"
 
 
 @pytest.mark.parametrize(
@@ -98,13 +97,13 @@ async def test_postgresql_is_a_database_or_a_url(postgres: Postgres) -> None:
         (
             "oracle:db.example:1522/agents",
             {"user": "ada", "password": "hush"},
-            "oracle+oracledb_async://ada:***@db.example:1522/?service_name=agents",
+            "oracle+oracledb_async://ada:***@db.example:1522?service_name=agents",
         ),
         ("oracle:agents_high", {"user": "ada"}, "oracle+oracledb_async://ada@agents_high"),
         (
             "oracle:agents",
             {"host": "h", "port": 1521},
-            "oracle+oracledb_async://h:1521/?service_name=agents",
+            "oracle+oracledb_async://h:1521?service_name=agents",
         ),
         (
             "oracle://ada:hush@h:1/agents",

@@ -372,6 +372,28 @@ class Checkpointer:
         ``{"~b": base64}``.
         """
 
+    def export_files(
+        self,
+        directory: str | PathLike[str],
+        *,
+        tenant: str | None = None,
+        thread_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        progress: Callable[[int], object] | None = None,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Write what `export` gives into *directory*, one JSON file per checkpoint; how many.
+
+        Without a selector, everything of the database's tenant. Files are named after thread and
+        checkpoint: ``THREAD/CHECKPOINT.json``, and ``THREAD/@NAMESPACE/CHECKPOINT.json`` in a
+        namespace; an id that makes no good file name is followed by its SHA-256, so that no two
+        meet. The directory appears when all is in it. *progress* is called with the count so far.
+
+        Raises:
+            Conflict: *directory* is there, and not empty.
+            OSError: it cannot be written.
+        """
+
     def forget(
         self,
         *,

@@ -23,11 +23,11 @@ class Event:
     ``name`` is ``checkpoint.`` and ``save``, ``load``, ``delete``, ``search``, ``fork``, ``copy``,
     ``prune``, ``vacuum``, ``sweep``, ``rewrite``, ``forget`` or ``export``; ``store.`` and ``put``,
     ``get``, ``refresh``, ``delete``, ``list``, ``search``, ``clear`` or ``sweep``; or
-    ``database.retry``, ``database.reclaim``, ``transfer.copy``, ``verify``. ``payload_bytes`` is
-    what was stored or read, ``state_bytes`` the size of the decoded state, ``round_trips`` the
-    times the database was asked, ``seconds`` wall time. ``error`` is the class name of the
-    exception that ended the operation, if one did; ``details`` has counts, such as how many were
-    ``removed``.
+    ``database.retry``, ``database.reclaim``, ``http.retry``, ``transfer.copy``, ``verify``.
+    ``payload_bytes`` is what was stored or read, ``state_bytes`` the size of the decoded state,
+    ``round_trips`` the times the database was asked, ``seconds`` wall time. ``error`` is the class
+    name of the exception that ended the operation, if one did; ``details`` has counts, such as how
+    many were ``removed``.
     """
 
     name: str

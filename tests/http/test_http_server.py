@@ -323,39 +323,34 @@ async def test_any_text_is_an_id_of_its_own(base_url: str, identifier: str) -> N
 
 async def test_the_store_over_http_is_the_store(db: Database, base_url: str) -> None:
     place = f"{base_url}/store/users%2Fada"
-    with httpx.Client(verify=False) as http:  # noqa: ASYNC212
-        item = {"value": {"likes": "tea", "when": {"~d": "2026-01-02"}}, "metadata": {"k": 1}}
-        assert http.put(f"{place}/items/a%2Fb", json=item).json() == {"version": 1}
-        assert http.put(f"{place}/items/a%2Fb", json=item).json() == {"version": 2}
-        assert http.put(f"{place}/items/c", json={"value": None, "ttl": 60}).is_success
-        found = http.get(f"{place}/items/a%2Fb").json()
-        assert (found["value"], found["version"], found["key"]) == (item["value"], 2, "a/b")
-        assert http.get(f"{place}/items/none").status_code == 404
-        stale = http.put(f"{place}/items/c", json={"value": 1, "expected_version": 7})
-        assert (stale.status_code, stale.json()["current"]["version"]) == (409, 1)
-        assert (
-            http.put(f"{place}/items/c", json={"value": 1, "expected_version": None}).status_code
-            == 409
-        )
-        assert http.get(f"{place}/keys").json() == {"keys": ["a/b", "c"]}
-        assert [i["key"] for i in http.get(f"{place}/items?order=key").json()["items"]] == [
-            "a/b",
-            "c",
-        ]
-        hits = http.post(f"{place}/search", json={"query": "TEA", "filter": {"k": 1}}).json()[
-            "hits"
-        ]
-        assert [(hit["key"], hit["score"]) for hit in hits] == [("a/b", 1.0)]
-        assert http.get(f"{base_url}/store?prefix=users").json() == {
-            "namespaces": [["users", "ada"]]
-        }
-        assert http.get(f"{base_url}/store/users/count?below=true").json() == {"count": 2}
-        store = Store(db)
-        assert (await store.get(("users", "ada"), "a/b"))["when"].isoformat() == "2026-01-02"
-        assert http.delete(f"{place}/items/c?expected_version=9").status_code == 409
-        assert http.delete(f"{place}/items/c").json() == {"deleted": True}
-        assert http.delete(f"{place}/items/c").status_code == 404
-        assert http.delete(place).json() == {"count": 1}
+    item = {"value": {"likes": "tea", "when": {"~d": "2026-01-02"}}, "metadata": {"k": 1}}
+    assert ask("PUT", f"{place}/items/a%2Fb", json=item).json() == {"version": 1}
+    assert ask("PUT", f"{place}/items/a%2Fb", json=item).json() == {"version": 2}
+    assert ask("PUT", f"{place}/items/c", json={"value": None, "ttl": 60}).is_success
+    found = ask("GET", f"{place}/items/a%2Fb").json()
+    assert (found["value"], found["version"], found["key"]) == (item["value"], 2, "a/b")
+    assert ask("GET", f"{place}/items/none").status_code == 404
+    stale = ask("PUT", f"{place}/items/c", json={"value": 1, "expected_version": 7})
+    assert (stale.status_code, stale.json()["current"]["version"]) == (409, 1)
+    assert (
+        ask("PUT", f"{place}/items/c", json={"value": 1, "expected_version": None}).status_code
+        == 409
+    )
+    assert ask("GET", f"{place}/keys").json() == {"keys": ["a/b", "c"]}
+    assert [i["key"] for i in ask("GET", f"{place}/items?order=key").json()["items"]] == [
+        "a/b",
+        "c",
+    ]
+    hits = ask("POST", f"{place}/search", json={"query": "TEA", "filter": {"k": 1}}).json()["hits"]
+    assert [(hit["key"], hit["score"]) for hit in hits] == [("a/b", 1.0)]
+    assert ask("GET", f"{base_url}/store?prefix=users").json() == {"namespaces": [["users", "ada"]]}
+    assert ask("GET", f"{base_url}/store/users/count?below=true").json() == {"count": 2}
+    store = Store(db)
+    assert (await store.get(("users", "ada"), "a/b"))["when"].isoformat() == "2026-01-02"
+    assert ask("DELETE", f"{place}/items/c?expected_version=9").status_code == 409
+    assert ask("DELETE", f"{place}/items/c").json() == {"deleted": True}
+    assert ask("DELETE", f"{place}/items/c").status_code == 404
+    assert ask("DELETE", place).json() == {"count": 1}
 
 
 async def test_a_database_that_is_away_is_503_and_nothing_of_its_address(

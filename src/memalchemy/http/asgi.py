@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
@@ -10,9 +9,10 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, ValidationError
 
 from memalchemy.checkpoints import Checkpointer
-from memalchemy.database import OFF_LOOP_BYTES, Database, off_loop
+from memalchemy.database import Database
 from memalchemy.errors import DriverMissing
 from memalchemy.http import openapi, wire
+from memalchemy.http.apart import apart
 from memalchemy.http.calls import Call, Route
 from memalchemy.http.guard import ASGI, Guard, Receive, Scope, Send
 from memalchemy.http.problems import Problem
@@ -151,9 +151,7 @@ def _dispatcher(
             max_body=max_body,
         )
         tree = await route.endpoint(call)
-        # A large state is a large document: the loop goes on meanwhile.
-        size = int(request.headers.get("content-length", "0") or 0)
-        content = await off_loop(size, lambda: wire.dumps(tree))
+        content = await apart(tree, lambda: wire.dumps(tree))
         headers = {"Cache-Control": "no-store"}
         return Response(content, route.status, headers=headers, media_type=wire.JSON)
 
@@ -196,9 +194,7 @@ async def _body(shape: type[BaseModel], request: Request) -> BaseModel:
             raise Problem(400, f"the body is not JSON: {words}") from None
         return _checked(shape, tree)
 
-    if len(document) < OFF_LOOP_BYTES:
-        return read()
-    return await asyncio.to_thread(read)
+    return await apart(document, read)
 
 
 def _checked(shape: type[BaseModel], tree: Any) -> BaseModel:

@@ -7,6 +7,7 @@ from typing import Any
 from memalchemy.contracts import UNSET
 from memalchemy.errors import NotSerialisable
 from memalchemy.http import shapes, wire
+from memalchemy.http.apart import apart
 from memalchemy.http.calls import Call, Route, missing
 
 
@@ -16,7 +17,7 @@ async def save(call: Call) -> Any:
         raise ValueError("thread_id of the body is another than that of the path")
     given = "expected_parent" in body.model_fields_set
     try:
-        state = wire.state_of_tree(body.state)
+        state = await apart(body.state, lambda: wire.state_of_tree(body.state))
     except ValueError as error:
         raise NotSerialisable("/state", str(error)) from error
     saved = await call.checkpointer.save(
@@ -40,7 +41,8 @@ async def load(call: Call) -> Any:
     state = await call.checkpointer.load(call.thread_id, call.checkpoint_id)
     if state is None:
         raise _absent(call)
-    answer = {"thread_id": call.thread_id, "state": wire.tree_of_state(state)}
+    tree = await apart(state, lambda: wire.tree_of_state(state))
+    answer = {"thread_id": call.thread_id, "state": tree}
     if call.checkpoint_id is not None:
         answer["checkpoint_id"] = call.checkpoint_id
     return answer

@@ -24,6 +24,7 @@ from memalchemy.contracts import (
 from memalchemy.errors import Corrupt, MemalchemyError, NotFound
 from memalchemy.events import operation
 from memalchemy.http import wire
+from memalchemy.http.apart import apart
 from memalchemy.http.asking import DOCUMENTED, Asking, ids_of, listed
 from memalchemy.http.transport import Transport, malformed
 from memalchemy.keys import check_name, check_thread_id
@@ -143,7 +144,7 @@ class HTTPCheckpointer(Asking):
             "checkpoint_id": checkpoint_id,
             "thread_id": thread_id,
             "created_at": datetime.now(UTC).isoformat(),
-            "state": wire.tree_of_state(mapping, fallback),
+            "state": await apart(mapping, lambda: wire.tree_of_state(mapping, fallback)),
             "metadata": check_metadata(metadata),
         }
         more: dict[str, Any] = {}
@@ -183,7 +184,8 @@ class HTTPCheckpointer(Asking):
             if not isinstance(tree, dict) or not isinstance(tree.get("state", tree), dict):
                 raise malformed(self.base_url, "a state")
             try:
-                state = wire.state_of_tree(tree.get("state", tree))
+                found = tree.get("state", tree)
+                state = await apart(found, lambda: wire.state_of_tree(found))
             except ValueError as error:
                 raise Corrupt(f"a state of thread {thread_id!r} cannot be read: {error}") from error
         return from_mapping(state, self._state_type)

@@ -27,6 +27,7 @@ from memalchemy.errors import (
 )
 from memalchemy.events import Event, publish
 from memalchemy.http import wire
+from memalchemy.http.apart import apart
 
 if TYPE_CHECKING:
     import httpx
@@ -120,7 +121,7 @@ class Transport:
         writes: bool,
     ) -> Reply:
         url = self._base + path + _spelt(query)
-        content = None if body is None else wire.dumps(body)
+        content = None if body is None else await apart(body, lambda: wire.dumps(body))
         attempts = 1 if writes else ATTEMPTS
         try:
             async with asyncio.timeout(self._timeout):
@@ -167,7 +168,8 @@ class Transport:
                 maybe_applied=writes,
             ) from error
         try:
-            tree = wire.loads(found.content) if found.content else None
+            document = found.content
+            tree = await apart(document, lambda: wire.loads(document)) if document else None
         except ValueError as error:
             if found.is_success:
                 raise DatabaseUnreachable(

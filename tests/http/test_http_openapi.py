@@ -65,7 +65,7 @@ def test_every_operation_keeps_what_the_document_says(door: str) -> None:
             "--header",
             f"Authorization: Bearer {TOKEN}",
             "--max-examples=3",
-            "--seed=1",
+            "--generation-deterministic",
             "--no-color",
             "--phases=coverage,fuzzing",
         ],

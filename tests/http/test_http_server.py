@@ -271,6 +271,7 @@ def test_an_answer_that_takes_too_long_is_given_up_and_a_write_may_have_happened
         ),
         ("POST", "/forget", b"{}", 422, "MA-ARGUMENT"),
         ("GET", f"/threads/{'x' * 256}", None, 422, "MA-TOO-LARGE"),
+        ("POST", "/store/a/search", b'{"query": "a", "mode": "vector"}', 422, "MA-ARGUMENT"),
         ("PUT", "/store/~/items/k", b'{"value": 1}', 422, "MA-ARGUMENT"),
     ],
 )

@@ -75,6 +75,8 @@ async def list_items(call: Call) -> Any:
 
 async def search(call: Call) -> Any:
     body = call.body.model_dump()
+    if body["mode"] != "text" and body["query"] is not None and body["embedding"] is None:
+        raise ValueError("a server makes no vectors: give the one of your query as embedding")
     hits = await call.store.search(_namespace(call), **body)
     return {"hits": [{**wire.tree_of_item(hit), "score": hit.score} for hit in hits]}
 

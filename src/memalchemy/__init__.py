@@ -48,6 +48,7 @@ from memalchemy.errors import (
 if TYPE_CHECKING:
     from memalchemy.checkpoints import Checkpointer
     from memalchemy.database import Database
+    from memalchemy.http.client import HTTPCheckpointer
     from memalchemy.memory.conversation import Conversation, ConversationView
     from memalchemy.memory.conversation_store import ConversationStore
     from memalchemy.memory.episodes import Episode, EpisodeStore, EpisodicMemory, RecallMode
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from memalchemy.memory.sessions import BaseMemoryManager, NoopMemoryManager
     from memalchemy.memory.user_memory import UserMemoryStore
     from memalchemy.memory.vector_store import MemoryResult, VectorStore
+    from memalchemy.registry import get_checkpointer, list_checkpointers, register_checkpointer
     from memalchemy.store import Store
     from memalchemy.store.context import NamespacedStore, StoreContext
     from memalchemy.threads import ThreadLog
@@ -85,6 +87,7 @@ __all__ = [
     "EpisodeNotFoundError",
     "EpisodeStore",
     "EpisodicMemory",
+    "HTTPCheckpointer",
     "KeyMissing",
     "KeyValue",
     "LLMMemoryManager",
@@ -120,6 +123,9 @@ __all__ = [
     "UserMemoryStore",
     "VectorStore",
     "__version__",
+    "get_checkpointer",
+    "list_checkpointers",
+    "register_checkpointer",
     "remember",
 ]
 
@@ -135,6 +141,7 @@ _LATER = {
     "Episode": "memalchemy.memory.episodes",
     "EpisodeStore": "memalchemy.memory.episodes",
     "EpisodicMemory": "memalchemy.memory.episodes",
+    "HTTPCheckpointer": "memalchemy.http.client",
     "KeyValue": "memalchemy.memory.key_value",
     "LLMMemoryManager": "memalchemy.memory.long_term",
     "Memory": "memalchemy.memory.memories",
@@ -150,6 +157,9 @@ _LATER = {
     "ThreadLog": "memalchemy.threads",
     "UserMemoryStore": "memalchemy.memory.user_memory",
     "VectorStore": "memalchemy.memory.vector_store",
+    "get_checkpointer": "memalchemy.registry",
+    "list_checkpointers": "memalchemy.registry",
+    "register_checkpointer": "memalchemy.registry",
     "remember": "memalchemy.memory.remembering",
 }
 

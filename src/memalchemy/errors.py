@@ -152,7 +152,7 @@ class AuthenticationFailed(MemalchemyError):
 
 
 class DriverMissing(MemalchemyError, ImportError):
-    """The Python driver for this database, or a package for an option, is not installed."""
+    """The Python driver for this database, or a package that a part needs, is not installed."""
 
     code = "MA-DRIVER-MISSING"
 

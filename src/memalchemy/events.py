@@ -27,7 +27,7 @@ class Event:
     ``fork`` or ``search``; ``memory.conversation.added``, ``.pruned`` and ``.purged``;
     ``memory.compactor.triggered`` and ``.completed``; ``memory.manager.`` and ``memory.facts.``,
     each with ``injected``, ``extracted`` or ``extract_failed``; or ``database.retry``,
-    ``database.reclaim``, ``transfer.copy``, ``verify``.
+    ``database.reclaim``, ``http.retry``, ``transfer.copy``, ``verify``.
     ``payload_bytes`` is what was stored or read, ``state_bytes`` the size of the decoded state,
     ``round_trips`` the times the database was asked, ``seconds`` wall time. ``error`` is the class
     name of the exception that ended the operation, if one did; ``details`` has counts, such as how

@@ -157,3 +157,22 @@ def decode_namespace(path: str) -> tuple[str, ...]:
         _PART_ESCAPED.sub(lambda m: _PART_UNESCAPES[m.group()], part)
         for part in path[1:].split("/")[:-1]
     )
+
+
+def parse_namespace(text: str) -> tuple[str, ...]:
+    """Read a namespace as people spell it: ``users/ada``; ``/`` is the root.
+
+    In a part ``/`` is ``~1`` and ``~`` is ``~0``. A slash at either end may be there or not; with
+    both, it is what `encode_namespace` gives, and a part at the end may be empty.
+
+    Raises:
+        ValueError, TooLarge: it is none.
+    """
+    if not text:
+        raise ValueError("a namespace is not empty; / is the root")
+    inside = text.removeprefix("/").removesuffix("/")
+    path = "/" if text == "/" else f"/{inside}/"
+    parts = decode_namespace(path)
+    if encode_namespace(parts) != path:
+        raise ValueError(f"{text!r} is not a namespace; a ~ in a part is written ~0")
+    return parts

@@ -47,7 +47,7 @@ def instrument(
     try:
         from opentelemetry import metrics, trace
     except ImportError:
-        raise DriverMissing("opentelemetry", "otel") from None
+        raise DriverMissing("opentelemetry", "otel", what="package") from None
     tracer = trace.get_tracer(NAME, __version__, tracer_provider)
     meter = metrics.get_meter(NAME, __version__, meter_provider)
     durations = meter.create_histogram(

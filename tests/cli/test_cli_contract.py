@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import Call, lines, process, thread
+from commandline import Call, environment, lines, process, thread
 from typer.main import get_command
 
 from memalchemy import errors
@@ -95,10 +97,25 @@ def test_the_example_of_every_command_runs(
         call("--db", "sqlite:///agent.db", "store", "import", "items.jsonl")
     else:
         call("--db", "sqlite:///agent.db", "upgrade")
+    if name == "serve":  # which ends when it is told to
+        serve_until_told_to_stop(example(name))
+        return
 
     answer = call(*example(name), stdin="y\n")
 
     assert answer.code == 0, answer.err
+
+
+def serve_until_told_to_stop(arguments: list[str]) -> None:
+    """Run the example of `serve`, on a port that is free here."""
+    at = arguments.index("--port") + 1
+    arguments = [*arguments[:at], "0", *arguments[at + 1 :]]
+    command = [sys.executable, "-m", "memalchemy", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline().startswith("serving on http://127.0.0.1:")
+        server.terminate()
+        assert server.wait(30) == 0
 
 
 def run_on_a_server(name: str, call: Call, postgres: Postgres) -> None:

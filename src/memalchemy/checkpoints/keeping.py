@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
+from os import PathLike
 from typing import Any
 
 from memalchemy.checkpoints import queries, upkeep
 from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, rebuild_of
+from memalchemy.checkpoints.files import Directory
 from memalchemy.checkpoints.scope import Scope
 from memalchemy.codec.items import FieldWords, decode_item
 from memalchemy.codec.values import decode_value, jsonable, pointer
@@ -182,6 +185,46 @@ class Keeping(Scope):
                         async for record in records(log, connection):
                             event.details["exported"] = exported = exported + 1
                             yield record
+
+    async def export_files(
+        self,
+        directory: str | PathLike[str],
+        *,
+        tenant: str | None = None,
+        thread_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        progress: Callable[[int], object] | None = None,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Write what `export` gives into *directory*, one JSON file per checkpoint; how many.
+
+        Without a selector, everything of the database's tenant. Files are named after thread and
+        checkpoint: ``THREAD/CHECKPOINT.json``, and ``THREAD/@NAMESPACE/CHECKPOINT.json`` in a
+        namespace; an id that makes no good file name is followed by its SHA-256, so that no two
+        meet. The directory appears when all is in it. *progress* is called with the count so far.
+
+        Raises:
+            Conflict: *directory* is there, and not empty.
+            OSError: it cannot be written.
+        """
+        if tenant is None and thread_id is None and metadata is None:
+            tenant = self.db.tenant
+        _exactly_one(tenant, thread_id, metadata)
+        to, count = Directory(directory), 0
+        await asyncio.to_thread(to.begin)
+        try:
+            async for record in self.export(
+                tenant=tenant, thread_id=thread_id, metadata=metadata, connection=connection
+            ):
+                await asyncio.to_thread(to.write, record)
+                count += 1
+                if progress is not None:
+                    progress(count)
+            await asyncio.to_thread(to.finish)
+        except BaseException:
+            to.abandon()
+            raise
+        return count
 
     async def _selected(
         self,

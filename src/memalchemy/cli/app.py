@@ -22,6 +22,7 @@ from memalchemy.cli import (
     looking,
     moving,
     retention,
+    serving,
     verifying,
 )
 from memalchemy.cli import schema as schema_commands
@@ -107,5 +108,6 @@ for room in (
     store_commands,
     log,
     indexes,
+    serving,
 ):
     room.register(app)

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from memalchemy.cli.command import asking_for_sense
 from memalchemy.cli.exits import UsageProblem
 from memalchemy.cli.terminal import interruptible
-from memalchemy.keys import decode_namespace, encode_namespace
+from memalchemy.keys import encode_namespace, parse_namespace
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -47,20 +47,9 @@ def metadata(pairs: list[str] | None) -> dict[str, Any] | None:
 
 
 def namespace(text: str) -> tuple[str, ...]:
-    """Read ``users/ada``; ``/`` is the root. In a part ``/`` is ``~1`` and ``~`` is ``~0``.
-
-    A slash at either end may be there or not; with both, it is what is stored, and a part at the
-    end may be empty.
-    """
-    if not text:
-        raise UsageProblem("a namespace is not empty; / is the root")
-    inside = text.removeprefix("/").removesuffix("/")
-    path = "/" if text == "/" else f"/{inside}/"
-    parts = decode_namespace(path)
+    """Read a namespace, as `parse_namespace` does."""
     with asking_for_sense():
-        if encode_namespace(parts) != path:
-            raise UsageProblem(f"{text!r} is not a namespace; a ~ in a part is written ~0")
-    return parts
+        return parse_namespace(text)
 
 
 def spelt(parts: Iterable[str]) -> str:

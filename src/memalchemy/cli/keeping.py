@@ -22,7 +22,7 @@ from memalchemy.errors import NotFound
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
 
-    from memalchemy import Database
+    from memalchemy import Checkpointer, Database
 
 MetadataOption = Annotated[
     list[str] | None,
@@ -52,23 +52,36 @@ async def export(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Not stdout.")
     ] = None,
+    directory: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="One readable JSON file per checkpoint, in a new DIR."),
+    ] = None,
 ) -> None:
-    """Write checkpoints, and entries, as JSON lines.
+    """Write checkpoints, and entries, as JSON lines, or as files.
 
     Thread by thread, oldest first: the same set that `forget` would erase. Values that JSON lacks
     are tagged, as {"~b": base64}. With -o a count is printed; the file appears when it is complete.
     """
     _one_of("--thread, --metadata or --all", thread, metadata, everything or None)
+    if output and directory:
+        raise UsageProblem("give --output or --directory, not both")
+    selector: dict[str, Any] = {
+        "tenant": at.tenant if everything else None,
+        "thread_id": thread,
+        "metadata": arguments.metadata(metadata),
+    }
     count = 0
     async with at.database() as db:
-        records = at.checkpointer(db).export(
-            tenant=at.tenant if everything else None,
-            thread_id=thread,
-            metadata=arguments.metadata(metadata),
-        )
-        count = await write_lines(records, output)
+        checkpointer = at.checkpointer(db)
+        if thread and directory and not await checkpointer.exists(thread):
+            raise NotFound(f"there is no thread {thread!r}")
+        if directory:
+            count = await _write_files(at, checkpointer, directory, selector)
+        else:
+            count = await write_lines(checkpointer.export(**selector), output)
     if thread and not count:
         raise NotFound(f"there is no thread {thread!r}")
+    output = output or directory
     if output is None:
         at.terminal.note(counted(count, "checkpoint or entry", "checkpoints and entries"))
     elif at.as_json:
@@ -76,6 +89,16 @@ async def export(
     else:
         at.terminal.say(
             f"{counted(count, 'checkpoint or entry', 'checkpoints and entries')} in {output}"
+        )
+
+
+async def _write_files(
+    at: Invocation, checkpointer: Checkpointer, directory: Path, selector: dict[str, Any]
+) -> int:
+    with at.terminal.progress() as bar:
+        task = bar.add_task("writing", total=None)
+        return await checkpointer.export_files(
+            directory, **selector, progress=lambda done: bar.update(task, completed=done)
         )
 
 

@@ -293,9 +293,13 @@ def to_datetime(stored: Any) -> datetime:
     return datetime.fromisoformat(text).replace(fold=fold, tzinfo=zone)
 
 
-def jsonable(value: Any) -> Any:
-    """*value*, as it was loaded, as a JSON tree: with tags where JSON has no such type."""
-    return _without_bytes(_tag(value, "", 0, None))
+def jsonable(value: Any, path: str = "", fallback: Fallback | None = None) -> Any:
+    """*value* as a JSON tree: with tags where JSON has no such type.
+
+    Raises:
+        NotSerialisable: it cannot be stored; *path* is where it is, *fallback* as `encode_state`'s.
+    """
+    return _without_bytes(_tag(value, path, 0, fallback))
 
 
 def _without_bytes(tree: Any) -> Any:

@@ -418,6 +418,28 @@ class Checkpointer:
         ``{"~b": base64}``.
         """
 
+    def export_files(
+        self,
+        directory: str | PathLike[str],
+        *,
+        tenant: str | None = None,
+        thread_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        progress: Callable[[int], object] | None = None,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Write what `export` gives into *directory*, one JSON file per checkpoint; how many.
+
+        Without a selector, everything of the database's tenant. Files are named after thread and
+        checkpoint: ``THREAD/CHECKPOINT.json``, and ``THREAD/@NAMESPACE/CHECKPOINT.json`` in a
+        namespace; an id that makes no good file name is followed by its SHA-256, so that no two
+        meet. The directory appears when all is in it. *progress* is called with the count so far.
+
+        Raises:
+            Conflict: *directory* is there, and not empty.
+            OSError: it cannot be written.
+        """
+
     def forget(
         self,
         *,
@@ -683,7 +705,7 @@ class Conversation:
         thread_id: str,
         *,
         manager: ConversationManager | None = None,
-        namespace: Iterable[str] = ('conversation',),
+        namespace: Iterable[str] = ("conversation",),
         index_text: bool = True,
         ttl: Seconds | None = None,
     ) -> None: ...
@@ -798,7 +820,7 @@ class ConversationStore:
         self,
         db: Database,
         *,
-        namespace: Iterable[str] = ('conversation',),
+        namespace: Iterable[str] = ("conversation",),
         index_text: bool = True,
         ttl: Seconds | None = None,
     ) -> None: ...
@@ -918,7 +940,7 @@ class EpisodeStore:
         self,
         db: Database,
         *,
-        namespace: Namespace = ('episodes',),
+        namespace: Namespace = ("episodes",),
         max_results: int = 5,
         recall_mode: RecallMode | str = "search",
         embedder: Embedder | None = None,
@@ -1006,7 +1028,7 @@ class KeyValue:
         self,
         db: Database,
         *,
-        namespace: Namespace = ('kv',),
+        namespace: Namespace = ("kv",),
         agent_id: str | None = None,
         index_text: bool = False,
     ) -> None: ...
@@ -1167,7 +1189,7 @@ class LLMMemoryManager:
         store: Store | Database,
         *,
         extract_fn: ExtractFn | None = None,
-        namespace_prefix: Sequence[str] = ('memory',),
+        namespace_prefix: Sequence[str] = ("memory",),
         max_memories: int | None = 50,
         retrieve_limit: int = 20,
         extract_mode: ExtractMode = "inline",
@@ -1838,7 +1860,7 @@ class ThreadLog:
         self,
         db: Database,
         *,
-        namespace: Iterable[str] = ('log',),
+        namespace: Iterable[str] = ("log",),
         index_text: bool = True,
         ttl: Seconds | None = None,
     ) -> None: ...
@@ -2103,7 +2125,7 @@ class UserMemoryStore:
         store: Store | Database,
         *,
         half_life: Seconds | None = ...,
-        namespace: Sequence[str] = ('facts',),
+        namespace: Sequence[str] = ("facts",),
     ) -> None: ...
     def add(self, fact: MemoryFact, *, connection: HostConnection | None = None) -> None:
         """Keep a fact. One of the same owner and id is replaced.
@@ -2243,7 +2265,7 @@ class VectorStore:
         store: Store | Database,
         *,
         embedder: Embedder | None = None,
-        namespace: Sequence[str] = ('documents',),
+        namespace: Sequence[str] = ("documents",),
     ) -> None: ...
     def clear(self, *, connection: HostConnection | None = None) -> int:
         """Remove all documents; how many."""

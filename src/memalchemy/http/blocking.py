@@ -1,0 +1,8 @@
+"""`HTTPCheckpointer` without ``await``: the same methods, arguments and guarantees."""
+
+from __future__ import annotations
+
+from memalchemy.http import client
+from memalchemy.sync.face import Root, face
+
+HTTPCheckpointer = face(client.HTTPCheckpointer, Root)

@@ -1,0 +1,493 @@
+"""`HTTPCheckpointer`: outages, retries, errors, loops, and servers that are not memalchemy's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from httpserver import TOKEN, answering, request_of, response, running, saying
+from memalchemy import (
+    AuthenticationFailed,
+    CapabilityMissing,
+    Checkpointer,
+    Conflict,
+    Corrupt,
+    Database,
+    DatabaseUnreachable,
+    HTTPCheckpointer,
+    MemalchemyError,
+    NotFound,
+    NotSerialisable,
+    ThreadDeleted,
+    TooLarge,
+    UnknownURL,
+    events,
+)
+from memalchemy.http import wire
+from memalchemy.http.blocking import HTTPCheckpointer as Blocking
+from servers import free_port
+
+OURS = json.dumps(
+    {
+        "server": "memalchemy",
+        "version": "0",
+        "checkpointer": {"search": True, "persistent_checkpoint_ids": True},
+        "calls": ["save", "load", "load_newest", "list_checkpoints", "get_metadata", "history"],
+        "max_body_bytes": 1,
+    }
+).encode()
+
+READS: dict[str, Callable[[HTTPCheckpointer], Any]] = {
+    "load": lambda c: c.load("thread"),
+    "load one": lambda c: c.load("thread", "id"),
+    "list": lambda c: c.list_checkpoints("thread"),
+    "exists": lambda c: c.exists("thread"),
+    "exists one": lambda c: c.exists("thread", "id"),
+    "metadata": lambda c: c.get_metadata("thread"),
+}
+
+
+def behaving(then: Callable[[socket.socket, bytes], None]) -> Callable[[socket.socket], None]:
+    """A server that says it is memalchemy's, and then does as it likes."""
+
+    def behave(connection: socket.socket) -> None:
+        request = request_of(connection)
+        if b"/capabilities" in request.split(b"\r\n")[0]:
+            connection.sendall(response(200, OURS))
+        else:
+            then(connection, request)
+
+    return behave
+
+
+def half(connection: socket.socket, request: bytes) -> None:
+    connection.sendall(response(200, b'{"thread_id": "thread", "state": {"a": 1}}')[:-10])
+
+
+def silent(connection: socket.socket, request: bytes) -> None:
+    connection.recv(1)  # until the client hangs up
+
+
+def dripping(connection: socket.socket, request: bytes) -> None:
+    for byte in response(200, b" " * 10_000):
+        connection.sendall(bytes([byte]))
+        time.sleep(0.02)
+
+
+def garbage(connection: socket.socket, request: bytes) -> None:
+    connection.sendall(b"\x00\x01garbage\r\n\r\n")
+
+
+def says(status: int, body: bytes, kind: str = "application/json") -> Any:
+    return lambda connection, request: connection.sendall(response(status, body, kind))
+
+
+OUTAGES: dict[str, Callable[[socket.socket, bytes], None]] = {
+    "half an answer": half,
+    "no answer": silent,
+    "an answer that drips": dripping,
+    "no HTTP": garbage,
+    "a connection that closes": lambda connection, request: None,
+    "a page of a proxy": says(200, b"<html>Welcome</html>", "text/html"),
+    "an empty answer": says(200, b""),
+    "JSON of another kind": says(200, b"[[]]"),
+    "a number": says(200, b"17"),
+    "null": says(200, b"null"),
+    "a broken document": says(200, b'{"state": {"a": '),
+    "another server's 404": says(404, b"<h1>not found</h1>", "text/html"),
+    "a gateway without a server": says(502, b"bad gateway", "text/plain"),
+    "an error": says(500, b"oops", "text/plain"),
+    "a login page": says(302, b"", "text/html"),
+}
+
+
+@pytest.mark.parametrize("outage", OUTAGES)
+async def test_an_outage_is_an_exception_for_every_read_and_never_an_absence(
+    outage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memalchemy.http.transport.ATTEMPTS", 1)
+    with answering(behaving(OUTAGES[outage])) as url:
+        async with HTTPCheckpointer(url, timeout=1) as client:
+            for read in READS.values():
+                with pytest.raises(DatabaseUnreachable):
+                    await read(client)
+            with pytest.raises(DatabaseUnreachable):
+                [info async for info in client.history("thread")]
+
+
+@pytest.mark.parametrize("read", READS)
+async def test_a_server_that_is_not_there_is_unreachable(read: str) -> None:
+    client = HTTPCheckpointer(f"http://ada:hush@127.0.0.1:{free_port()}", timeout=2)
+
+    with pytest.raises(DatabaseUnreachable, match=r"cannot reach http://127\.0\.0\.1") as caught:
+        await READS[read](client)
+
+    assert "hush" not in str(caught.value) + repr(client)
+    assert not caught.value.maybe_applied
+    assert await client.health_check() is False
+    await client.close()
+
+
+async def test_a_server_that_is_killed_is_an_exception_and_its_states_are_there_again(
+    db: Database,
+) -> None:
+    with running(db) as url:
+        client = HTTPCheckpointer(url, timeout=2)
+        await client.save({"n": 1}, "thread")
+    with pytest.raises(DatabaseUnreachable):
+        await client.load("thread")
+    with pytest.raises(DatabaseUnreachable):
+        await client.save({"n": 2}, "thread")
+    await client.close()
+    with running(db) as url:
+        again = HTTPCheckpointer(url)
+        assert await again.load("thread") == {"n": 1}
+        await again.close()
+
+
+async def test_a_write_without_an_answer_may_have_happened_and_is_sent_once() -> None:
+    sent = []
+
+    def cut(connection: socket.socket, request: bytes) -> None:
+        sent.append(request.split(b" ")[0])
+
+    with answering(behaving(cut)) as url:
+        async with HTTPCheckpointer(url, timeout=2) as client:
+            with pytest.raises(DatabaseUnreachable, match="may or may not") as caught:
+                await client.save({"n": 1}, "thread")
+            assert caught.value.maybe_applied
+            assert sent == [b"POST"]
+            with pytest.raises(DatabaseUnreachable) as caught:
+                await client.load("thread")
+            assert not caught.value.maybe_applied
+            assert sent[1:] == [b"GET"] * 3
+
+
+async def test_a_read_is_repeated_until_the_server_is_back() -> None:
+    answers = iter([b"", response(503, b"busy", "text/plain")])
+
+    def flaky(connection: socket.socket, request: bytes) -> None:
+        connection.sendall(next(answers, response(200, b'{"thread_id": "t", "state": {"a": 1}}')))
+
+    with answering(behaving(flaky)) as url:
+        async with HTTPCheckpointer(url, timeout=5) as client:
+            assert await client.load("thread") == {"a": 1}
+
+
+async def test_a_read_that_comes_too_often_waits_as_long_as_it_is_told() -> None:
+    answers = iter([response(429, b"slow down", "text/plain", "Retry-After: 1")])
+
+    def strict(connection: socket.socket, request: bytes) -> None:
+        connection.sendall(next(answers, response(200, b'{"thread_id": "t", "state": {"a": 1}}')))
+
+    with answering(behaving(strict)) as url:
+        async with HTTPCheckpointer(url, timeout=5) as client:
+            started = time.monotonic()
+            assert await client.load("thread") == {"a": 1}
+            assert time.monotonic() - started >= 1
+
+
+# --- Errors --------------------------------------------------------------------------------------
+
+
+async def test_errors_come_back_as_what_they_were(checkpointer: HTTPCheckpointer) -> None:
+    first = await checkpointer.save({"n": 1}, "thread")
+    second = await checkpointer.save({"n": 2}, "thread")
+
+    with pytest.raises(Conflict) as conflict:
+        await checkpointer.save({}, "thread", expected_parent=first)
+    assert (conflict.value.expected, conflict.value.current) == (first, second)
+    with pytest.raises(NotFound, match="nobody"):
+        await checkpointer.save({}, "thread", parent_id="nobody")
+    with pytest.raises(ValueError, match="own"):
+        await checkpointer.fork("thread", new_thread_id="thread")
+    with pytest.raises(ValueError, match="keep_last"):
+        await checkpointer.prune(keep_last=0)
+    with pytest.raises(NotSerialisable) as refused:
+        await checkpointer.save({"a": [{"b": object()}]}, "thread")
+    assert refused.value.path == "/a/0/b"
+    with pytest.raises(TooLarge):
+        await checkpointer.load("x" * 300)
+    await checkpointer.delete("thread")
+    with pytest.raises(ThreadDeleted) as deleted:
+        await checkpointer.save({}, "thread", parent_id=second)
+    assert deleted.value.thread_id == "thread"
+
+
+@pytest.mark.parametrize("kind", wire.CLASSES.values(), ids=lambda kind: kind.__name__)
+def test_every_error_of_memalchemy_survives_the_way(kind: type[MemalchemyError]) -> None:
+    problem = {"code": kind.code, "detail": "what happened", "status": 400}
+
+    error = wire.error_of_problem(problem)
+
+    assert type(error) is kind
+    assert str(error) == "what happened"
+    for name in wire.ATTRIBUTES.get(kind, ()):
+        assert not getattr(error, name)
+
+
+async def test_a_wrong_token_is_an_authentication_failure(db: Database) -> None:
+    with running(db, tokens={TOKEN: db.tenant}) as url:
+        for client in (HTTPCheckpointer(url), HTTPCheckpointer(url, token=TOKEN + "x")):
+            with pytest.raises(AuthenticationFailed) as caught:
+                await client.load("thread")
+            assert TOKEN not in str(caught.value) + repr(client)
+            await client.close()
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with HTTPCheckpointer(url, headers) as client:
+            assert await client.load("thread") is None
+
+
+# --- What travels --------------------------------------------------------------------------------
+
+
+class Mood(Enum):
+    CALM = "calm"
+
+
+class Agent(BaseModel):
+    name: str
+    mood: Mood
+    seen: datetime
+    tags: set[str]
+
+
+async def test_a_model_goes_there_and_back(base_url: str) -> None:
+    agent = Agent(name="Ada", mood=Mood.CALM, seen=datetime(2026, 1, 2, tzinfo=UTC), tags={"a"})
+    async with HTTPCheckpointer(base_url, state_type=Agent) as client:
+        await client.save(agent, "thread")
+
+        assert await client.load("thread") == agent
+
+
+async def test_what_is_saved_over_http_is_the_states_that_the_database_has(
+    db: Database, base_url: str
+) -> None:
+    state = {"~b": "no tag", "nested": {"~t": [1]}, "raw": b"\x00", "lone": "\ud800", "n": 2**90}
+    async with HTTPCheckpointer(base_url) as client:
+        made = await client.save(state, "a/b", metadata={"k": 1})
+
+        assert await Checkpointer(db).load("a/b", made) == state
+        assert await client.load("a/b") == state
+        assert (await Checkpointer(db).get_metadata("a/b"))["metadata"] == {"k": 1}
+
+
+async def test_a_history_goes_on_where_the_end_of_a_page_was_deleted(
+    db: Database, base_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memalchemy.http.client.PAGE", 3)
+    async with HTTPCheckpointer(base_url) as client:
+        for number in range(8):
+            await client.save({"n": number}, "thread", f"c{number}")
+        found = []
+        async for info in client.history("thread"):
+            found.append(info.checkpoint_id)
+            if info.checkpoint_id == "c5":
+                await client.delete("thread", "c5")
+
+    assert found == [f"c{number}" for number in range(7, -1, -1)]
+
+
+# --- Loops, and without any ----------------------------------------------------------------------
+
+
+def test_one_client_serves_several_loops(tmp_path: Any) -> None:
+    with running(Database(f"sqlite:///{tmp_path}/agent.db")) as url:
+        client = HTTPCheckpointer(url)
+
+        async def work(number: int) -> Any:
+            await client.save({"n": number}, "thread")
+            try:
+                return await client.load("thread")
+            finally:
+                await client.close()
+
+        assert [asyncio.run(work(number)) for number in range(3)] == [{"n": n} for n in range(3)]
+
+
+def test_it_works_without_await(tmp_path: Any) -> None:
+    with running(Database(f"sqlite:///{tmp_path}/agent.db")) as url, Blocking(url) as client:
+        made = client.save({"n": 1}, "thread")
+
+        assert client.load("thread") == {"n": 1}
+        assert [info.checkpoint_id for info in client.history("thread")] == [made]
+        assert client.capabilities.search
+
+
+async def test_its_events_tell_names_and_no_content(base_url: str) -> None:
+    seen: list[events.Event] = []
+    unsubscribe = events.subscribe(seen.append)
+    with answering(behaving(lambda connection, request: None)) as url:
+        async with HTTPCheckpointer(url, timeout=2) as client:
+            with pytest.raises(DatabaseUnreachable):
+                await client.load("thread")
+    unsubscribe()
+
+    assert [event.name for event in seen] == ["http.retry", "http.retry", "checkpoint.load"]
+    assert seen[-1].error == "DatabaseUnreachable"
+
+
+# --- Servers that are not memalchemy's -----------------------------------------------------------
+
+
+class Foreign:
+    """A server with the documented endpoints and nothing else."""
+
+    def __init__(self, listing: str) -> None:
+        self.states: dict[str, dict[str, bytes]] = {}
+        self.listing = listing
+
+    def __call__(self, connection: socket.socket) -> None:
+        head, _, body = request_of(connection).partition(b"\r\n\r\n")
+        method, target, *_ = head.decode().split(" ")
+        length = [line for line in head.decode().split("\r\n") if "content-length" in line.lower()]
+        while length and len(body) < int(length[0].split(":")[1]):
+            body += connection.recv(65536)
+        connection.sendall(self.answer(method, target.split("?")[0], body))
+
+    def answer(self, method: str, path: str, body: bytes) -> bytes:
+        parts = path.strip("/").split("/")
+        if parts[0] != "threads" or len(parts) < 3:
+            return response(404, b"not here", "text/plain")
+        thread = self.states.setdefault(parts[1], {})
+        if method == "POST":
+            made = json.loads(body)["checkpoint_id"]
+            thread[made] = body
+            return response(200, json.dumps({"checkpoint_id": made}).encode())
+        if len(parts) == 3 and method == "GET":
+            ids: Any = list(thread)[::-1]
+            if "objects" in self.listing:
+                ids = [{"checkpoint_id": one} for one in ids]
+            return response(
+                200, json.dumps({"data": ids} if "data" in self.listing else ids).encode()
+            )
+        if method == "DELETE":
+            return response(204 if thread.pop(parts[3], None) else 404, b"")
+        return response(200, thread[parts[3]]) if parts[3] in thread else response(404, b"")
+
+
+@pytest.mark.parametrize("listing", ["ids", "objects", "data ids", "data objects"])
+async def test_a_server_with_the_documented_endpoints_alone_is_enough(listing: str) -> None:
+    with answering(Foreign(listing)) as url:
+        async with HTTPCheckpointer(url) as client:
+            assert await client.load("a/b") is None
+            assert await client.list_checkpoints("a/b") == []
+            ids = [await client.save({"n": n, "set": {n}}, "a/b") for n in range(3)]
+            assert await client.list_checkpoints("a/b", 2) == ids[:0:-1]
+            assert await client.load("a/b") == {"n": 2, "set": {2}}
+            assert await client.load("a/b", ids[0]) == {"n": 0, "set": {0}}
+            assert await client.exists("a/b", ids[0])
+            assert not await client.exists("a/b", "nobody")
+            assert await client.delete("a/b", ids[2]) is True
+            assert await client.delete("a/b", ids[2]) is False
+            assert await client.load("a/b") == {"n": 1, "set": {1}}
+
+
+async def test_what_a_foreign_server_cannot_do_is_said_before_it_is_asked() -> None:
+    with answering(Foreign("ids")) as url:
+        async with HTTPCheckpointer(url) as client:
+            assert client.capabilities.persistent_checkpoint_ids
+            assert not client.capabilities.search
+            for call in (
+                client.search("word"),
+                client.list_threads(),
+                client.fork("thread"),
+                client.prune(keep_last=1),
+                client.save({}, "thread", ttl=60),
+                client.save({}, "thread", expected_parent=None),
+            ):
+                with pytest.raises(CapabilityMissing, match="does not offer"):
+                    await call
+            assert isinstance(CapabilityMissing(""), NotImplementedError)
+            assert await client.load("thread") is None
+
+
+async def test_a_state_of_a_foreign_server_that_cannot_be_read_is_corrupt() -> None:
+    with answering(saying(200, b'{"state": {"a": {"~u": "no uuid"}}}')) as url:
+        client = HTTPCheckpointer(url)
+        with pytest.raises(Corrupt):
+            await client.load("thread", "id")
+        await client.close()
+
+
+async def test_capabilities_are_known_once_the_server_was_asked(base_url: str) -> None:
+    client = HTTPCheckpointer(base_url)
+    before = client.capabilities
+    after = await client.connect()
+    assert await client.health_check() is True
+    await client.close()
+
+    assert not before.search
+    assert after == client.capabilities == Checkpointer.capabilities
+
+
+@pytest.mark.parametrize("url", ["", "localhost:80", "ftp://x", "http://", "http://x/?a=1"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(UnknownURL):
+        HTTPCheckpointer(url)
+
+
+def test_arguments_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ValueError, match="timeout"):
+        HTTPCheckpointer("http://x", timeout=0)
+    with pytest.raises(TypeError, match="token"):
+        HTTPCheckpointer("http://x", auth=("a", "b"), token="c")
+
+
+def test_nothing_of_http_is_imported_before_it_is_used() -> None:
+    program = (
+        "import sys, memalchemy, memalchemy.registry, memalchemy.cli.app, memalchemy.http\n"
+        "from memalchemy import HTTPCheckpointer, get_checkpointer\n"
+        "HTTPCheckpointer('http://x'); get_checkpointer('memory')\n"
+        "print([name for name in ('httpx', 'starlette', 'uvicorn', 'h11') if name in sys.modules])"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert shown.stdout == "[]\n"
+
+
+def test_the_client_needs_no_sql() -> None:
+    program = (
+        "import sys; from memalchemy import HTTPCheckpointer; HTTPCheckpointer('http://x')\n"
+        "print([name for name in ('sqlalchemy', 'alembic', 'pydantic') if name in sys.modules])"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert shown.stdout == "[]\n"
+
+
+async def test_a_large_state_does_not_stop_the_event_loop(base_url: str) -> None:
+    state = {"rows": [{"n": n, "text": f"row {n}"} for n in range(200_000)]}
+    longest = 0.0
+
+    async def watch() -> None:
+        nonlocal longest
+        while True:
+            started = time.monotonic()
+            await asyncio.sleep(0.01)
+            longest = max(longest, time.monotonic() - started)
+
+    async with HTTPCheckpointer(base_url, timeout=60) as client:
+        started = time.monotonic()
+        watching = asyncio.create_task(watch())
+        await client.save(state, "thread")
+        assert await client.load("thread") == state
+        watching.cancel()
+
+    # Threads share the interpreter with the loop, and the server is one of them here.
+    assert longest < (time.monotonic() - started) / 2

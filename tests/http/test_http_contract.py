@@ -1,0 +1,62 @@
+"""The behavioural suite's tests of a checkpointer, over a real socket.
+
+Every test of these files that takes a checkpointer and looks at nothing behind it runs here once
+more, word for word, on an `HTTPCheckpointer`; what HTTP has not is named with the reason.
+"""
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+from typing import Any
+
+from behaviour import (
+    test_branching,
+    test_looking,
+    test_order,
+    test_removing,
+    test_retention,
+    test_saving,
+    test_searching,
+)
+
+MODULES = (
+    test_branching,
+    test_looking,
+    test_order,
+    test_removing,
+    test_retention,
+    test_saving,
+    test_searching,
+)
+
+BEHIND = {"db", "reopen", "monkeypatch"}
+"""Fixtures of tests that look behind a checkpointer, or put another one on the same rows."""
+
+LEFT_OUT = {
+    "test_events_tell_sizes_and_times_and_no_content": "here the server's events are seen as well",
+    "test_forgetting_needs_exactly_one_selector": "export runs where the database is",
+}
+
+
+def of_a_checkpointer(module: ModuleType) -> dict[str, Any]:
+    """The tests of *module* that are about any checkpointer."""
+    found = {}
+    for name, test in vars(module).items():
+        if name.startswith("test_") and inspect.isfunction(test):
+            needs = inspect.signature(test).parameters.keys()
+            if "checkpointer" in needs and not needs & BEHIND and name not in LEFT_OUT:
+                found[name] = test
+    return found
+
+
+for _module in MODULES:
+    globals().update(of_a_checkpointer(_module))
+
+
+def test_most_of_the_contract_is_here_and_what_is_left_out_exists() -> None:
+    run = [name for module in MODULES for name in of_a_checkpointer(module)]
+    there = {name for module in MODULES for name in vars(module)}
+
+    assert len(run) > 70
+    assert there >= LEFT_OUT.keys()

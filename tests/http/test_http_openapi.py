@@ -1,0 +1,80 @@
+"""The OpenAPI document is true: schemathesis asks a real server everything that is in it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from httpserver import TOKEN, running
+from memalchemy import Database
+from memalchemy.http.guard import OPEN
+from memalchemy.http.routes import ROUTES
+
+HERE = Path(__file__).parent
+DOCUMENTED = [
+    ("POST", "/threads/{thread_id}/checkpoints"),
+    ("GET", "/threads/{thread_id}/checkpoints/{checkpoint_id}"),
+    ("GET", "/threads/{thread_id}/checkpoints"),
+    ("DELETE", "/threads/{thread_id}/checkpoints/{checkpoint_id}"),
+]
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Any:
+    with running(Database(f"sqlite:///{tmp_path}/agent.db"), tokens={TOKEN: "acme"}) as url:
+        yield url
+
+
+def test_the_document_has_every_operation_and_no_other(door: str) -> None:
+    document = httpx.get(f"{door}/openapi.json").json()
+
+    assert document["openapi"].startswith("3.1")
+    there = {(m.upper(), path) for path, ms in document["paths"].items() for m in ms}
+    assert there == {(route.method, route.path) for route in ROUTES}
+    assert there >= set(DOCUMENTED)
+    names = [
+        one["operationId"] for methods in document["paths"].values() for one in methods.values()
+    ]
+    assert len(names) == len(set(names))
+    unguarded = {
+        path
+        for path, methods in document["paths"].items()
+        for operation in methods.values()
+        if "security" not in operation
+    }
+    assert unguarded == OPEN - {"/openapi.json"}
+    assert TOKEN not in json.dumps(document)
+
+
+def test_every_operation_keeps_what_the_document_says(door: str, tmp_path: Path) -> None:
+    asked = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from schemathesis.cli import schemathesis; schemathesis()",
+            "--config-file",
+            str(HERE / "schemathesis.toml"),
+            "run",
+            f"{door}/openapi.json",
+            "--header",
+            f"Authorization: Bearer {TOKEN}",
+            "--max-examples=3",
+            "--generation-deterministic",
+            "--no-color",
+            "--phases=coverage,fuzzing",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+    assert asked.returncode == 0, asked.stdout[-6000:] + asked.stderr[-2000:]
+    assert f"Tested: {len(ROUTES)}" in asked.stdout

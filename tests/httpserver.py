@@ -1,0 +1,124 @@
+"""Real servers over real sockets: memalchemy's in a thread of its own, and ones that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from memalchemy import Database
+from memalchemy.http.serving import serve
+
+TOKEN = "a-token-of-the-tests-0123456789"
+
+
+@contextmanager
+def running(db: Database, **options: Any) -> Iterator[str]:
+    """`serve` on a free port, in a thread with a loop of its own; its base URL."""
+    up = threading.Event()
+    said: list[str] = []
+    failed: list[BaseException] = []
+    loop_and_stop: list[Any] = []
+
+    def started(url: str) -> None:
+        said.append(url)
+        up.set()
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        loop_and_stop[:] = [asyncio.get_running_loop(), stop]
+        try:
+            await serve(db, port=0, started=started, stop=stop, grace=1, **options)
+        finally:
+            await db.close()  # the connections of this loop
+
+    def work() -> None:
+        try:
+            asyncio.run(main())
+        except BaseException as error:  # noqa: BLE001 - raised by whoever started it
+            failed.append(error)
+        finally:
+            up.set()
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    assert up.wait(20), "the server did not start"
+    if failed:
+        raise failed[0]
+    try:
+        yield said[0]
+    finally:
+        loop, stop = loop_and_stop
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(20)
+        assert not thread.is_alive(), "the server did not stop"
+        if failed:
+            raise failed[0]
+
+
+@contextmanager
+def answering(behave: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A server that does with each connection, in a thread, what *behave* does; its base URL."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    ended = threading.Event()
+    threads: list[threading.Thread] = []
+    open_: list[socket.socket] = []
+
+    def one(connection: socket.socket) -> None:
+        with connection, suppress(OSError):  # the client has gone
+            behave(connection)
+
+    def accept() -> None:
+        while not ended.is_set():
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            open_.append(connection)
+            threads.append(threading.Thread(target=one, args=(connection,), daemon=True))
+            threads[-1].start()
+
+    accepting = threading.Thread(target=accept, daemon=True)
+    accepting.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        ended.set()
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        for connection in open_:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        accepting.join(5)
+        for thread in threads:
+            thread.join(5)
+
+
+def request_of(connection: socket.socket) -> bytes:
+    """A request's line and headers."""
+    found = b""
+    while b"\r\n\r\n" not in found:
+        more = connection.recv(65536)
+        if not more:
+            break
+        found += more
+    return found
+
+
+def response(status: int, body: bytes, kind: str = "application/json", *more: str) -> bytes:
+    """An HTTP response that ends its connection."""
+    lines = [f"HTTP/1.1 {status} x", f"Content-Type: {kind}", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*lines, "Connection: close", *more, "", ""]).encode() + body
+
+
+def saying(status: int, body: bytes, kind: str = "application/json", *more: str) -> Any:
+    """A behaviour: always this answer."""
+
+    def behave(connection: socket.socket) -> None:
+        request_of(connection)
+        connection.sendall(response(status, body, kind, *more))
+
+    return behave

@@ -7,8 +7,8 @@ write-ahead logs included, is counted by Linux for the process, and reported wit
 a small write takes a page or two, whatever is in it.
 
 Loading gives messages on both sides: ours as `Message` objects, theirs as dicts. An agent loads its
-conversation each turn: ours asks what is new and makes the messages anew, theirs reads all. The first
-load of a process reads and decodes all on both sides; that is reported without a target.
+conversation each turn: ours asks what is new and makes the messages anew, theirs reads all. The
+first load of a process reads and decodes all on both sides; that is reported without a target.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ from memalchemy.sync.face import LazyIterator as LazyIterator
 from memalchemy.sync.host import HostConnection as HostConnection
 from memalchemy.sync.host import Savepoint as Savepoint
 from memalchemy.sync.host import Transaction as Transaction
-from memalchemy.threads.reading import T
+from memalchemy.threads.reading import Made
 
 __all__ = [
     "Checkpointer",
@@ -1555,11 +1555,11 @@ class ThreadLog:
     def scan(
         self,
         thread_id: str,
-        make: Callable[[int, Any, int], T],
+        make: Callable[[int, Any, int], Made],
         seen: LogReading | None = None,
         *,
         connection: HostConnection | None = None,
-    ) -> tuple[LogReading, list[T]]:
+    ) -> tuple[LogReading, list[Made]]:
         """`read`, for those who need neither keys nor times: some times as fast.
 
         *make* is called with each position, value and checksum, maybe in another thread; what it

@@ -20,7 +20,7 @@ from memalchemy.search.entries import search_entries
 from memalchemy.statements import Answer, Program
 from memalchemy.threads import coding
 
-T = TypeVar("T")
+Made = TypeVar("Made")
 
 _ALWAYS = (datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC))
 
@@ -90,18 +90,18 @@ class Reading:
     async def scan(
         self,
         thread_id: str,
-        make: Callable[[int, Any, int], T],
+        make: Callable[[int, Any, int], Made],
         seen: LogReading | None = None,
         *,
         connection: HostConnection | None = None,
-    ) -> tuple[LogReading, list[T]]:
+    ) -> tuple[LogReading, list[Made]]:
         """`read`, for those who need neither keys nor times: some times as fast.
 
         *make* is called with each position, value and checksum, maybe in another thread; what it
         returned is given beside the reading, which has no entries.
         """
 
-        def made(row: Any) -> T:
+        def made(row: Any) -> Made:
             return make(row.seq, coding.value(thread_id, row), row.checksum)
 
         return await self._news(thread_id, seen, made, False, connection)
@@ -180,10 +180,10 @@ class Reading:
         self,
         thread_id: str,
         seen: LogReading | None,
-        make: Callable[[Any], T],
+        make: Callable[[Any], Made],
         whole: bool,
         connection: HostConnection | None,
-    ) -> tuple[LogReading, list[T]]:
+    ) -> tuple[LogReading, list[Made]]:
         binds = self._log(thread_id).binds() | {
             "p_now": datetime.now(UTC),
             "p_epoch": -1 if seen is None else seen.epoch,
@@ -269,8 +269,8 @@ def _hits(rows: Answer, terms: list[list[str]]) -> list[EntryHit]:
 
 
 def _reading(
-    seen: LogReading | None, make: Callable[[Any], T], rows: Answer
-) -> tuple[LogReading, list[T]]:
+    seen: LogReading | None, make: Callable[[Any], Made], rows: Answer
+) -> tuple[LogReading, list[Made]]:
     if not rows:
         return LogReading([], 0, -1, -1, seen is None or seen.version != 0), []
     version, epoch, last = rows[0].version, rows[0].epoch, rows[-1]

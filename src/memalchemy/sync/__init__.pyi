@@ -646,7 +646,7 @@ class Conversation:
         thread_id: str,
         *,
         manager: ConversationManager | None = None,
-        namespace: Iterable[str] = ('conversation',),
+        namespace: Iterable[str] = ("conversation",),
         index_text: bool = True,
         ttl: Seconds | None = None,
     ) -> None: ...
@@ -761,7 +761,7 @@ class ConversationStore:
         self,
         db: Database,
         *,
-        namespace: Iterable[str] = ('conversation',),
+        namespace: Iterable[str] = ("conversation",),
         index_text: bool = True,
         ttl: Seconds | None = None,
     ) -> None: ...
@@ -1361,7 +1361,7 @@ class ThreadLog:
         self,
         db: Database,
         *,
-        namespace: Iterable[str] = ('log',),
+        namespace: Iterable[str] = ("log",),
         index_text: bool = True,
         ttl: Seconds | None = None,
     ) -> None: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from commandline import Call, lines, process, thread
 from typer.main import get_command
 
-from memalchemy import errors
+from memalchemy import Conversation, Database, errors
 from memalchemy.cli import exits
 from memalchemy.cli.app import app
 from memalchemy.cli.command import COMMON
@@ -92,12 +93,19 @@ def test_the_example_of_every_command_runs(
         item = {"namespace": ["users", "ada", "memories"], "key": "likes", "value": "tea"}
         (tmp_path / "items.jsonl").write_text(lines(item))
         call("--db", "sqlite:///agent.db", "store", "import", "items.jsonl")
+        asyncio.run(talk("sqlite:///agent.db"))
     else:
         call("--db", "sqlite:///agent.db", "upgrade")
 
     answer = call(*example(name), stdin="y\n")
 
     assert answer.code == 0, answer.err
+
+
+async def talk(url: str) -> None:
+    """Have a conversation that the examples of logs look at."""
+    async with Database(url) as db:
+        await Conversation(db, "support-42").add("Where is my gift card?", "On its way.")
 
 
 def run_on_a_server(name: str, call: Call, postgres: Postgres) -> None:

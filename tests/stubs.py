@@ -172,7 +172,10 @@ def _docstring(text: str, indent: int) -> str:
 def _default(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value)
-    return repr(value) if value is None or isinstance(value, int | float | tuple) else "..."
+    if isinstance(value, tuple):
+        items = ", ".join(map(_default, value))
+        return f"({items},)" if len(value) == 1 else f"({items})"
+    return repr(value) if value is None or isinstance(value, int | float) else "..."
 
 
 def _is_property(value: Any) -> bool:

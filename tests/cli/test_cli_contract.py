@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from commandline import Call, environment, lines, process, thread
 from typer.main import get_command
 
-from memalchemy import errors
+from memalchemy import Conversation, Database, errors
 from memalchemy.cli import exits
 from memalchemy.cli.app import app
 from memalchemy.cli.command import COMMON
@@ -95,6 +96,7 @@ def test_the_example_of_every_command_runs(
         item = {"namespace": ["users", "ada", "memories"], "key": "likes", "value": "tea"}
         (tmp_path / "items.jsonl").write_text(lines(item))
         call("--db", "sqlite:///agent.db", "store", "import", "items.jsonl")
+        asyncio.run(talk("sqlite:///agent.db"))
     else:
         call("--db", "sqlite:///agent.db", "upgrade")
     if name == "serve":  # which ends when it is told to
@@ -116,6 +118,12 @@ def serve_until_told_to_stop(arguments: list[str]) -> None:
         assert server.stdout.readline().startswith("serving on http://127.0.0.1:")
         server.terminate()
         assert server.wait(30) == 0
+
+
+async def talk(url: str) -> None:
+    """Have a conversation that the examples of logs look at."""
+    async with Database(url) as db:
+        await Conversation(db, "support-42").add("Where is my gift card?", "On its way.")
 
 
 def run_on_a_server(name: str, call: Call, postgres: Postgres) -> None:

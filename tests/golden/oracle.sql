@@ -3049,7 +3049,7 @@ ranked AS (
 SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
   CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score, row.codec, row.checksum, row.search_text, row.payload
+    FROM worth) AS FLOAT) AS score, whole.codec, whole.checksum, whole.search_text, whole.payload
 FROM (
   SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
     deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
@@ -3068,10 +3068,10 @@ FROM (
   AND deltas.kind IN ('entry')
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
   FETCH FIRST :p_limit ROWS ONLY) best
-JOIN deltas row ON row.tenant = best.tenant
-AND row.thread_id = best.thread_id
-AND row.namespace = best.namespace
-AND row.seq = best.seq
+JOIN deltas whole ON whole.tenant = best.tenant
+AND whole.thread_id = best.thread_id
+AND whole.namespace = best.namespace
+AND whole.seq = best.seq
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
 
 -- search.entries.search_entries(scope=log)
@@ -3121,7 +3121,7 @@ ranked AS (
 SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
   CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score, row.codec, row.checksum, row.search_text, row.payload
+    FROM worth) AS FLOAT) AS score, whole.codec, whole.checksum, whole.search_text, whole.payload
 FROM (
   SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
     deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
@@ -3141,10 +3141,10 @@ FROM (
   AND threads.thread_id = :k_thread_id
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
   FETCH FIRST :p_limit ROWS ONLY) best
-JOIN deltas row ON row.tenant = best.tenant
-AND row.thread_id = best.thread_id
-AND row.namespace = best.namespace
-AND row.seq = best.seq
+JOIN deltas whole ON whole.tenant = best.tenant
+AND whole.thread_id = best.thread_id
+AND whole.namespace = best.namespace
+AND whole.seq = best.seq
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
 
 -- search.items.narrowed_items(below=False)

@@ -5345,7 +5345,8 @@ ranked AS (
 SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
   CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, row.codec, row.checksum, row.search_text, row.payload
+      FROM worth) AS FLOAT) AS FLOAT) AS score, whole.codec, whole.checksum, whole.search_text,
+  whole.payload
 FROM (
   SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
     deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
@@ -5364,10 +5365,10 @@ FROM (
   AND deltas.kind IN ('entry')
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
   LIMIT $6) AS best
-JOIN deltas AS row ON row.tenant = best.tenant
-AND row.thread_id = best.thread_id
-AND row.namespace = best.namespace
-AND row.seq = best.seq
+JOIN deltas AS whole ON whole.tenant = best.tenant
+AND whole.thread_id = best.thread_id
+AND whole.namespace = best.namespace
+AND whole.seq = best.seq
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
 
 -- search.entries.search_entries(scope=log)
@@ -5416,7 +5417,8 @@ ranked AS (
 SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
   CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, row.codec, row.checksum, row.search_text, row.payload
+      FROM worth) AS FLOAT) AS FLOAT) AS score, whole.codec, whole.checksum, whole.search_text,
+  whole.payload
 FROM (
   SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
     deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
@@ -5436,10 +5438,10 @@ FROM (
   AND threads.thread_id = $6::VARCHAR
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
   LIMIT $7) AS best
-JOIN deltas AS row ON row.tenant = best.tenant
-AND row.thread_id = best.thread_id
-AND row.namespace = best.namespace
-AND row.seq = best.seq
+JOIN deltas AS whole ON whole.tenant = best.tenant
+AND whole.thread_id = best.thread_id
+AND whole.namespace = best.namespace
+AND whole.seq = best.seq
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
 
 -- search.indexes.build_vector_index(metric=cosine, dimensions=384)

@@ -3189,7 +3189,7 @@ ranked AS (
 SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
   CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, "row".codec, "row".checksum, "row".search_text, "row".payload
+      FROM worth) AS FLOAT) + 0.0) AS score, whole.codec, whole.checksum, whole.search_text, whole.payload
 FROM (
   SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
     deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
@@ -3209,10 +3209,10 @@ FROM (
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
   LIMIT ?
   OFFSET ?) AS best
-JOIN deltas AS "row" ON "row".tenant = best.tenant
-AND "row".thread_id = best.thread_id
-AND "row".namespace = best.namespace
-AND "row".seq = best.seq
+JOIN deltas AS whole ON whole.tenant = best.tenant
+AND whole.thread_id = best.thread_id
+AND whole.namespace = best.namespace
+AND whole.seq = best.seq
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
 
 -- search.entries.search_entries(scope=log)
@@ -3263,7 +3263,7 @@ ranked AS (
 SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
   CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, "row".codec, "row".checksum, "row".search_text, "row".payload
+      FROM worth) AS FLOAT) + 0.0) AS score, whole.codec, whole.checksum, whole.search_text, whole.payload
 FROM (
   SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
     deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
@@ -3284,10 +3284,10 @@ FROM (
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
   LIMIT ?
   OFFSET ?) AS best
-JOIN deltas AS "row" ON "row".tenant = best.tenant
-AND "row".thread_id = best.thread_id
-AND "row".namespace = best.namespace
-AND "row".seq = best.seq
+JOIN deltas AS whole ON whole.tenant = best.tenant
+AND whole.thread_id = best.thread_id
+AND whole.namespace = best.namespace
+AND whole.seq = best.seq
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
 
 -- search.items.narrowed_items(below=False)

@@ -20,7 +20,7 @@ from memalchemy.events import Event, publish
 from memalchemy.memory.managers import ConversationManager
 from memalchemy.memory.managers.folding import FoldingManager
 from memalchemy.memory.purging import purge_messages
-from memalchemy.memory.records import Records, held, message_of, messages_of_held
+from memalchemy.memory.records import Known, held, message_of, messages_of_held
 from memalchemy.memory.summarised import Beginning, Beginnings, Said, managed
 from memalchemy.messages import is_user_turn, role_of
 from memalchemy.state import Message, Role
@@ -65,7 +65,7 @@ class Conversation:
         self.log = ThreadLog(db, namespace=namespace, index_text=index_text, ttl=ttl)
         self.thread_id = thread_id
         self.manager = manager
-        self._records = Records()
+        self._known = Known()
         self._beginnings = Beginnings(self.log, thread_id, ttl)
 
     def __repr__(self) -> str:
@@ -154,13 +154,12 @@ class Conversation:
         if after is not None:
             entries = await self.log.range(self.thread_id, after=after, connection=connection)
             return [message_of(entry.value) for entry in entries]
-        seen, before = (None, []) if connection is not None else self._records.known
-        reading, records = await self.log.scan(self.thread_id, held, seen, connection=connection)
-        if seen is not None and not reading.complete:
-            records = [*before, *records]
+        before = Known() if connection is not None else self._known
+        found = await self.log.scan(self.thread_id, held, before.seen, connection=connection)
+        known = before.grown(*found)
         if connection is None:  # what a transaction sees may be rolled back
-            self._records.hold(reading, records)
-        return messages_of_held(records)
+            self._known = known.kept()
+        return messages_of_held(known.records)
 
     async def text(self, *, connection: HostConnection | None = None) -> str:
         """`messages` as text: ``User: …`` and ``Assistant: …``, an empty line between turns."""

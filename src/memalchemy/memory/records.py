@@ -6,7 +6,7 @@ so one may be held and made into a message again; of others the encoding is held
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from memalchemy.codec.values import decode_value, encode_value
 from memalchemy.contracts import LogReading
@@ -35,62 +35,71 @@ def message_of(record: Any) -> Message:
     Raises:
         TypeError, ValueError: it is no record of a message.
     """
-    return _plain_message(record) if is_plain(record) else Message.of(record)
+    return _made(*_template(record)) if is_plain(record) else Message.of(record)
 
 
-def _plain_message(record: dict[str, str]) -> Message:
-    # As `model_construct` does it, which takes twice as long. The fields are all that there are.
-    message = Message.__new__(Message)
-    names = tuple(record)
-    role, get = record["role"], record.get
+Template = tuple[dict[str, Any], set[str]]
+"""The fields of a message of texts alone, and which were given."""
+
+
+def _template(record: dict[str, str]) -> Template:
+    role, get, names = record["role"], record.get, tuple(record)
     fields: dict[str, Any] = {
         "role": _ROLES.get(role, role),
         "content": get("content"),
         "tool_calls": (),
         "tool_call_id": get("tool_call_id"),
         "name": get("name"),
-        "metadata": {},
+        "metadata": None,
     }
+    return fields, _given.get(names) or _given.setdefault(names, set(names))
+
+
+def _made(template: dict[str, Any], given: set[str]) -> Message:
+    # As `model_construct` does it, which takes five times as long. The fields are all there are.
+    message = Message.__new__(Message)
+    fields = template.copy()
+    fields["metadata"] = {}
     _set(message, "__dict__", fields)
-    _set(message, "__pydantic_fields_set__", _given.get(names) or _remembered(names))
+    _set(message, "__pydantic_fields_set__", given)
     _set(message, "__pydantic_extra__", {})
     _set(message, "__pydantic_private__", None)
     return message
 
 
-def _remembered(names: tuple[str, ...]) -> set[str]:
-    return _given.setdefault(names, set(names))
-
-
-Held = dict[str, str] | bytes
-"""A plain record, or the encoding of another."""
+Held = Template | bytes
+"""What nobody can change who is given a message of it: texts, or the encoding of a record."""
 
 
 def held(position: int, record: Any, mark: int) -> Held:
-    """A record so that nobody who is given a message of it can change it."""
-    return record if is_plain(record) else encode_value(record)
+    """A record as it may be held."""
+    return _template(record) if is_plain(record) else encode_value(record)
 
 
-class Records:
+class Known(NamedTuple):
     """What one object has read of a log: with it, the next reading is of what is new."""
 
-    def __init__(self) -> None:
-        self._known: tuple[LogReading | None, list[Held]] = (None, [])
+    seen: LogReading | None = None
+    records: list[Held] = []  # noqa: RUF012 - nobody changes it
+    size: int = 0
 
-    @property
-    def known(self) -> tuple[LogReading | None, list[Held]]:
-        """The last reading, and what it had come to by then. Nobody may change the list."""
-        return self._known
+    def grown(self, reading: LogReading, new: list[Held]) -> Known:
+        """This after a *reading* that went on from it."""
+        whole = reading.complete or self.seen is None
+        size = 0 if whole else self.size
+        for one in new:
+            size += len(one) if isinstance(one, bytes) else len(one[0]["content"] or "")
+        if whole:
+            return Known(reading, new, size)
+        return Known(reading, [*self.records, *new] if new else self.records, size)
 
-    def hold(self, reading: LogReading, records: list[Held]) -> None:
-        """Know this from now on, unless it is too much."""
-        size = sum(len(r) if isinstance(r, bytes) else len(r.get("content", "")) for r in records)
-        self._known = (reading, records) if size <= HELD else (None, [])
+    def kept(self) -> Known:
+        """This, or nothing if it is too much to hold."""
+        return self if self.size <= HELD else Known()
 
 
 def messages_of_held(records: list[Held]) -> list[Message]:
     """New messages, each call anew."""
     return [
-        Message.of(decode_value(record)) if isinstance(record, bytes) else _plain_message(record)
-        for record in records
+        Message.of(decode_value(one)) if isinstance(one, bytes) else _made(*one) for one in records
     ]

@@ -38,7 +38,7 @@ PAGE = 500
 
 # Inside the class list is a method.
 Facts = list[MemoryFact]
-Messages = list[Any]
+Injected = list[Any]
 Worth = list[tuple[float, MemoryFact]]
 Pages = AsyncGenerator[tuple[Worth, float]]
 
@@ -211,7 +211,7 @@ class UserMemoryStore:
         top_k: int = 5,
         *,
         connection: HostConnection | None = None,
-    ) -> Messages:
+    ) -> Injected:
         """The messages, with what is known of the user in one block behind the latest prompt.
 
         First what fits the prompt, then what is surest, at most *top_k* facts. The block takes the

@@ -35,14 +35,14 @@ def search_entries(d: Dialect, scope: str) -> Executable:
     if scope == "log":
         best = best.where(THREADS.c.thread_id == bindparam("k_thread_id"))
     few = best.subquery("best")
-    row = DELTAS.alias("row")
+    whole = DELTAS.alias("whole")
     return (
         select(
             *(few.c[name] for name in _SHOWN if name not in ("tenant", "namespace")),
             (cast(few.c.bits, Float) / asked).label("score"),
-            *(row.c[name] for name in _FETCHED),
+            *(whole.c[name] for name in _FETCHED),
         )
         .select_from(few)
-        .join(row, and_(same_log(row, few), row.c.seq == few.c.seq))
+        .join(whole, and_(same_log(whole, few), whole.c.seq == few.c.seq))
         .order_by(few.c.bits.desc(), few.c.stored_at.desc(), few.c.seq.desc())
     )

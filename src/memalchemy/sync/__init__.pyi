@@ -40,7 +40,7 @@ from memalchemy.memory.managers import ConversationManager
 from memalchemy.memory.memories import Memory
 from memalchemy.memory.scopes import NamespaceResolver
 from memalchemy.memory.sessions import ExtractFn, ExtractMode
-from memalchemy.memory.user_memory import Facts, Messages
+from memalchemy.memory.user_memory import Facts, Injected
 from memalchemy.memory.vector_store import MemoryResult
 from memalchemy.search.vectors import Metric
 from memalchemy.state import Message
@@ -2200,7 +2200,7 @@ class UserMemoryStore:
         top_k: int = 5,
         *,
         connection: HostConnection | None = None,
-    ) -> Messages:
+    ) -> Injected:
         """The messages, with what is known of the user in one block behind the latest prompt.
 
         First what fits the prompt, then what is surest, at most *top_k* facts. The block takes the

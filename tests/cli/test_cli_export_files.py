@@ -14,7 +14,7 @@ def test_export_writes_a_file_per_checkpoint(filled: str, call: Call, tmp_path: 
     lines = call("--db", filled, "export", "--all").out.splitlines()
 
     files = [file for file in out.rglob("*") if file.is_file()]
-    assert answer.json == {"checkpoints": len(lines), "file": str(out)}
+    assert answer.json == {"records": len(lines), "file": str(out)}
     assert sorted(json.dumps(json.loads(f.read_text()), sort_keys=True) for f in files) == sorted(
         json.dumps(json.loads(line), sort_keys=True) for line in lines
     )

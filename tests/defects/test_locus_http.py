@@ -113,9 +113,10 @@ async def test_l23_an_outage_never_looks_like_a_new_thread(tmp_path: Path) -> No
 async def test_l8_a_capability_that_is_said_is_there_and_one_that_is_not_says_so(
     tmp_path: Path,
 ) -> None:
-    with running(Database(f"sqlite:///{tmp_path}/agent.db")) as url:
+    db = Database(f"sqlite:///{tmp_path}/agent.db")
+    with running(db) as url:
         async with HTTPCheckpointer(url) as client:
-            assert client.capabilities == Checkpointer.capabilities
+            assert client.capabilities == Checkpointer(db).capabilities
             await client.save({"word": "needle"}, "thread", metadata={"k": 1})
             assert len(await client.search("needle")) == 1
             assert len(await client.query_by_metadata("k", 1)) == 1

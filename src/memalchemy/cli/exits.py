@@ -14,6 +14,7 @@ from memalchemy.errors import (
     DatabaseUnreachable,
     DowngradeRefused,
     DriverMissing,
+    EpisodeNotFoundError,
     ForeignTable,
     KeyMissing,
     MemalchemyError,
@@ -49,6 +50,7 @@ MEANING = {
 
 _CODES: dict[type[MemalchemyError], int] = {
     NotFound: NOT_FOUND,
+    EpisodeNotFoundError: NOT_FOUND,
     SchemaOutdated: NOT_FOUND,
     SchemaTooNew: NOT_FOUND,
     UnknownURL: USAGE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import asyncio
 import signal
 import subprocess
 import sys
@@ -27,22 +27,22 @@ asyncio.run(main())
 ENOUGH = 60
 
 
+def killed_writer(*arguments: str) -> int:
+    """Let a writer run, kill it, and return the last turn that was acknowledged to it."""
+    command = [sys.executable, "-c", WRITER, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        told = next(int(line) for line in writer.stdout if int(line) == ENOUGH)
+        writer.send_signal(signal.SIGKILL)
+        rest = [int(line) for line in writer.stdout if line.endswith(b"\n")]
+    return max([told, *rest])
+
+
 async def test_every_turn_that_was_acknowledged_survives_a_kill_and_none_is_half_there(
     place: str,
 ) -> None:
     tenant = f"t-{uuid.uuid4().hex[:16]}"
-    arguments = [sys.executable, "-c", WRITER, place, tenant]
-    writer = subprocess.Popen(arguments, stdout=subprocess.PIPE, env=os.environ)
-    assert writer.stdout is not None
-    told = -1
-    for line in writer.stdout:
-        told = int(line)
-        if told == ENOUGH:
-            break
-    writer.send_signal(signal.SIGKILL)
-    told = max([told, *(int(line) for line in writer.stdout if line.endswith(b"\n"))])
-    writer.wait()
-    writer.stdout.close()
+    told = await asyncio.to_thread(killed_writer, place, tenant)
 
     async with Database(place, tenant=tenant) as db:
         talk = Conversation(db, "t")

@@ -142,7 +142,7 @@ def copy_log(
     values = source.binds() | {
         "p_thread_id": target.thread_id,
         "p_until": until,
-        "p_next_seq": min(old.next_seq, until + 1),
+        "p_next_seq": old.next_seq if checkpoint_id is None and position is None else until + 1,
         "p_head_id": head_id,
         "p_epoch": new_epoch(),
         "p_now": now,

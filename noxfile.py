@@ -14,12 +14,14 @@ nox.options.sessions = [
     "tests",
     "tests-sync",
     "strict-oracle",
-    "tests-sqlalchemy20",
+    "tests-encrypted",
     "tests-lowest",
     "wheel",
 ]
 
 EXTRAS = ".[all]"
+# All but Oracle's, which asks for SQLAlchemy 2.1.
+LOWEST_EXTRAS = ".[postgres,encryption,server]"
 BEHAVIOUR = ("--databases", "sqlite,postgresql", "tests/behaviour")
 
 
@@ -71,6 +73,13 @@ def strict_oracle(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", *strict, "postgresql", *some, habits)
 
 
+@nox.session(name="tests-encrypted")
+def tests_encrypted(session: nox.Session) -> None:
+    """The behaviour with everything encrypted, on SQLite."""
+    only = ("--encrypted", "--databases", "sqlite", "tests/behaviour")
+    _tests(session, EXTRAS, "oracledb==26.1.0", only=only)
+
+
 @nox.session(default=False)
 def oracle(session: nox.Session) -> None:
     """The behaviour on the Oracle that ORACLE_URL names: docs/oracle.md."""
@@ -86,18 +95,18 @@ def tests_python(session: nox.Session) -> None:
     _tests(session, EXTRAS, "oracledb==26.1.0")
 
 
-@nox.session(name="tests-sqlalchemy20")
+@nox.session(name="tests-sqlalchemy20", default=False)
 def tests_sqlalchemy20(session: nox.Session) -> None:
-    """The behaviour on SQLAlchemy 2.0, which hosts may still have."""
+    """The behaviour on the newest SQLAlchemy 2.0; tests-lowest runs it on the oldest."""
     # The Oracle driver alone: its extra asks for SQLAlchemy 2.1.
-    _tests(session, ".[postgres]", "oracledb", "sqlalchemy[asyncio]~=2.0.0", only=BEHAVIOUR)
+    _tests(session, LOWEST_EXTRAS, "oracledb", "sqlalchemy[asyncio]~=2.0.0", only=BEHAVIOUR)
 
 
 @nox.session(name="tests-lowest")
 def tests_lowest(session: nox.Session) -> None:
     """The behaviour on the lowest versions that pyproject.toml allows."""
     lowest = _lower_bounds(session)
-    _tests(session, ".[postgres]", "oracledb", *lowest, only=(*BEHAVIOUR, "tests/cli"))
+    _tests(session, LOWEST_EXTRAS, "oracledb", *lowest, only=(*BEHAVIOUR, "tests/cli"))
 
 
 @nox.session
@@ -144,5 +153,8 @@ def _tests(session: nox.Session, *packages: str, only: tuple[str, ...] = ()) -> 
 
 def _lower_bounds(session: nox.Session) -> list[str]:
     project = nox.project.load_toml()["project"]
-    wanted = project["dependencies"] + project["optional-dependencies"]["postgres"]
+    extras = project["optional-dependencies"]
+    wanted = project["dependencies"]
+    for name in ("postgres", "encryption", "server"):
+        wanted = wanted + extras[name]
     return [requirement.replace(">=", "==") for requirement in wanted]

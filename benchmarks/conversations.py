@@ -6,8 +6,8 @@ search text of each message. How much then goes through the operating system, pa
 write-ahead logs included, is counted by Linux for the process, and reported without a target: there
 a small write takes a page or two, whatever is in it.
 
-Loading gives messages on both sides: ours as `Message` objects, theirs as dicts. The first load of a
-process reads and decodes all on both sides. An agent then loads its conversation each turn: ours
+Loading gives messages on both sides: ours as `Message` objects, theirs as dicts. The first load of
+a process reads and decodes all on both sides. An agent then loads its conversation each turn: ours
 asks what is new and makes the messages anew, theirs reads all; that is reported without a target.
 """
 

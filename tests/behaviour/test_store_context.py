@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from shelf import found_by, keys_of
+from shelf import found_by, keys_of, undone
 
-from memalchemy import Conflict, NamespacedStore, Store, StoreContext
+from memalchemy import Conflict, Database, NamespacedStore, Store, StoreContext
 
 NS = ("app", "users")
 MEMORIES = ("users", "ada", "memories")
@@ -181,3 +181,18 @@ async def test_what_is_global_is_everyones(
     assert await store.get(("global",), "motd") == "hello"
     await nobody.set_global("motd", None)
     assert await store.exists(("global",), "motd")
+
+
+async def test_a_users_memories_and_what_all_share_take_part_in_a_hosts_transaction(
+    db: Database,
+) -> None:
+    ada = StoreContext(Store(db), user_id="ada")
+    async with undone(db) as tx:
+        await ada.remember("likes", "tea", connection=tx)
+        await ada.set_global("motto", "onwards", ttl=60, connection=tx)
+        assert await ada.get_user_memory("likes", connection=tx) == "tea"
+        assert await ada.get_global("motto", connection=tx) == "onwards"
+        assert len(await ada.search_memories("tea", connection=tx)) == 1
+        assert await ada.forget("likes", connection=tx) is True
+
+    assert await ada.get_global("motto") is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,9 +16,13 @@ from memalchemy import Database, Store
 from memalchemy.errors import StatementFailed
 from memalchemy.events import subscribe
 from memalchemy.statements import Program
+from oracle import strict
 from servers import Postgres
 
-pytestmark = pytest.mark.asyncio_only("what is under the synchronous face is the same")
+pytestmark = [
+    pytest.mark.asyncio_only("what is under the synchronous face is the same"),
+    pytest.mark.skipif(strict.VARIABLE in os.environ, reason="Oracle's habits need SQLAlchemy"),
+]
 
 HERE = ("here",)
 ROOM = {"pool_size": 1, "max_overflow": 0, "pool_timeout": 5}

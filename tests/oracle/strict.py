@@ -23,6 +23,7 @@ import aiosqlite
 from sqlalchemy import JSON, Engine, LargeBinary, Text, TypeDecorator, event
 
 from memalchemy.database.prepared import Prepared
+from memalchemy.database.served import Served
 from memalchemy.dialects import DIALECTS, Dialect
 from memalchemy.dialects.oracle import MAX_TEXT_BIND, Oracle
 from memalchemy.dialects.postgresql import PostgreSQL
@@ -140,8 +141,9 @@ def install() -> None:
     if not DIALECTS["sqlite"].upserts:
         return
     os.environ[VARIABLE] = "1"
-    # The habits are SQLAlchemy's hooks, which what goes straight to SQLite's cursor passes by.
+    # The habits are SQLAlchemy's hooks, which what goes straight to a driver passes by.
     Prepared.execute = lambda *_: None  # type: ignore[method-assign]
+    Served.is_straight = property(lambda _: False)  # type: ignore[assignment,method-assign]
     DIALECTS["sqlite"] = _as_oracle(SQLite, *PROGRAMS, *CONDITIONS)
     DIALECTS["postgresql"] = _as_oracle(PostgreSQL, *PROGRAMS)
     event.listen(Engine, "do_execute", _execute)

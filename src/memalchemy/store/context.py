@@ -85,7 +85,8 @@ class StoreContext:
     """A store with a user and a session in mind.
 
     A user's memories lie under ``("users", user_id, "memories")``, what belongs to a session under
-    ``("sessions", session_id)``, what all share under ``("global",)``.
+    ``("sessions", session_id)``, what all share under ``("global",)``. Options, such as
+    ``connection=``, pass through to the store.
     """
 
     def __init__(
@@ -120,57 +121,65 @@ class StoreContext:
         return NamespacedStore(self.store, ("sessions", session))
 
     async def remember(
-        self, key: str, value: Any, metadata: Mapping[str, Any] | None = None
+        self, key: str, value: Any, metadata: Mapping[str, Any] | None = None, **more: Any
     ) -> None:
         """Keep a memory of the user's.
 
         Raises:
             ValueError: there is no user.
         """
-        await self._memories().put(key, value, metadata)
+        await self._memories().put(key, value, metadata, **more)
 
     async def remember_with_embedding(
-        self, key: str, value: Any, embedding: Any, metadata: Mapping[str, Any] | None = None
+        self,
+        key: str,
+        value: Any,
+        embedding: Any,
+        metadata: Mapping[str, Any] | None = None,
+        **more: Any,
     ) -> None:
         """Keep a memory of the user's, with a vector to find it by.
 
         Raises:
             ValueError: there is no user.
         """
-        await self._memories().put(key, value, metadata, embedding=embedding)
+        await self._memories().put(key, value, metadata, embedding=embedding, **more)
 
-    async def get_user_memory(self, key: str) -> Any | None:
+    async def get_user_memory(self, key: str, **more: Any) -> Any | None:
         """A memory of the user's; ``None`` if there is none, or no user."""
-        return None if self.user_id is None else await self._memories().get(key)
+        return None if self.user_id is None else await self._memories().get(key, **more)
 
-    async def forget(self, key: str) -> bool:
+    async def forget(self, key: str, **more: Any) -> bool:
         """Remove a memory of the user's; whether it was there."""
-        return False if self.user_id is None else await self._memories().delete(key)
+        return False if self.user_id is None else await self._memories().delete(key, **more)
 
-    async def search_memories(self, query: str | None = None, limit: int = 10) -> list[StoreItem]:
+    async def search_memories(
+        self, query: str | None = None, limit: int = 10, **more: Any
+    ) -> list[StoreItem]:
         """The user's memories that hold words of *query*, or the newest."""
         if self.user_id is None:
             return []
-        return list(await self._memories().search(query, limit))
+        return list(await self._memories().search(query, limit, **more))
 
     async def search_memories_semantic(
-        self, query_embedding: Any, limit: int = 10, threshold: float | None = None
+        self, query_embedding: Any, limit: int = 10, threshold: float | None = None, **more: Any
     ) -> list[SemanticSearchResult]:
         """The user's memories by nearness to a vector."""
         if self.user_id is None:
             return []
-        namespace = self._memories().namespace
-        return await self.store.search_by_embedding(namespace, query_embedding, limit, threshold)
+        return await self._memories().search_by_embedding(
+            query_embedding, limit, threshold=threshold, **more
+        )
 
-    async def get_global(self, key: str) -> Any | None:
+    async def get_global(self, key: str, **more: Any) -> Any | None:
         """What all share under *key*, or ``None``."""
-        return await self.store.get(("global",), key)
+        return await self.store.get(("global",), key, **more)
 
     async def set_global(
-        self, key: str, value: Any, metadata: Mapping[str, Any] | None = None
+        self, key: str, value: Any, metadata: Mapping[str, Any] | None = None, **more: Any
     ) -> None:
         """Share a value with all."""
-        await self.store.put(("global",), key, value, metadata)
+        await self.store.put(("global",), key, value, metadata, **more)
 
     def _memories(self) -> NamespacedStore:
         return self.for_user().scoped(MEMORIES)

@@ -1769,7 +1769,8 @@ class StoreContext:
     """A store with a user and a session in mind.
 
     A user's memories lie under ``("users", user_id, "memories")``, what belongs to a session under
-    ``("sessions", session_id)``, what all share under ``("global",)``.
+    ``("sessions", session_id)``, what all share under ``("global",)``. Options, such as
+    ``connection=``, pass through to the store.
     """
 
     def __init__(
@@ -1792,16 +1793,22 @@ class StoreContext:
             ValueError: there is no user.
         """
 
-    def forget(self, key: str) -> bool:
+    def forget(self, key: str, **more: Any) -> bool:
         """Remove a memory of the user's; whether it was there."""
 
-    def get_global(self, key: str) -> Any | None:
+    def get_global(self, key: str, **more: Any) -> Any | None:
         """What all share under *key*, or ``None``."""
 
-    def get_user_memory(self, key: str) -> Any | None:
+    def get_user_memory(self, key: str, **more: Any) -> Any | None:
         """A memory of the user's; ``None`` if there is none, or no user."""
 
-    def remember(self, key: str, value: Any, metadata: Mapping[str, Any] | None = None) -> None:
+    def remember(
+        self,
+        key: str,
+        value: Any,
+        metadata: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> None:
         """Keep a memory of the user's.
 
         Raises:
@@ -1814,6 +1821,7 @@ class StoreContext:
         value: Any,
         embedding: Any,
         metadata: Mapping[str, Any] | None = None,
+        **more: Any,
     ) -> None:
         """Keep a memory of the user's, with a vector to find it by.
 
@@ -1821,7 +1829,12 @@ class StoreContext:
             ValueError: there is no user.
         """
 
-    def search_memories(self, query: str | None = None, limit: int = 10) -> list[StoreItem]:
+    def search_memories(
+        self,
+        query: str | None = None,
+        limit: int = 10,
+        **more: Any,
+    ) -> list[StoreItem]:
         """The user's memories that hold words of *query*, or the newest."""
 
     def search_memories_semantic(
@@ -1829,10 +1842,17 @@ class StoreContext:
         query_embedding: Any,
         limit: int = 10,
         threshold: float | None = None,
+        **more: Any,
     ) -> list[SemanticSearchResult]:
         """The user's memories by nearness to a vector."""
 
-    def set_global(self, key: str, value: Any, metadata: Mapping[str, Any] | None = None) -> None:
+    def set_global(
+        self,
+        key: str,
+        value: Any,
+        metadata: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> None:
         """Share a value with all."""
 
 class ThreadLog:

@@ -421,7 +421,9 @@ async def test_a_state_of_a_foreign_server_that_cannot_be_read_is_corrupt() -> N
         await client.close()
 
 
-async def test_capabilities_are_known_once_the_server_was_asked(base_url: str) -> None:
+async def test_capabilities_are_known_once_the_server_was_asked(
+    base_url: str, db: Database
+) -> None:
     client = HTTPCheckpointer(base_url)
     before = client.capabilities
     after = await client.connect()
@@ -429,7 +431,7 @@ async def test_capabilities_are_known_once_the_server_was_asked(base_url: str) -
     await client.close()
 
     assert not before.search
-    assert after == client.capabilities == Checkpointer.capabilities
+    assert after == client.capabilities == Checkpointer(db).capabilities
 
 
 @pytest.mark.parametrize("url", ["", "localhost:80", "ftp://x", "http://", "http://x/?a=1"])

@@ -68,6 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "asyncio_only(reason): what --face sync does not have, or tests elsewhere"
     )
     config.addinivalue_line("markers", "plaintext_only(reason): what cannot be under --encrypted")
+    config.addinivalue_line("markers", "own_keys: says itself what is encrypted, and with what")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell that starts the suite in the background has Ctrl-C ignored, by children as well.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -89,10 +90,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if mark := item.get_closest_marker("plaintext_only"):
                 item.add_marker(pytest.mark.xfail(reason=mark.args[0], strict=True))
+        _leave_out(config, items, "own_keys")
     if config.getoption("--face") == "sync":
-        left_out = [item for item in items if item.get_closest_marker("asyncio_only")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        _leave_out(config, items, "asyncio_only")
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item], marker: str) -> None:
+    left_out = [item for item in items if item.get_closest_marker(marker)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -230,6 +236,13 @@ async def db(shared_url: str) -> AsyncIterator[memalchemy.Database]:
 def reopen(db: memalchemy.Database, shared_url: str) -> Callable[[], memalchemy.Database]:
     """Another `Database` on the same rows, as a second process has it: nothing cached."""
     return lambda: memalchemy.Database(shared_url, tenant=db.tenant)
+
+
+@pytest.fixture
+def lasting() -> None:
+    """For tests that open a database twice: one in memory has one `Database` only, and is left out
+    where tests are collected.
+    """
 
 
 @pytest.fixture

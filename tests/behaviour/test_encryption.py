@@ -28,6 +28,8 @@ from memalchemy.codec import sealing
 from memalchemy.codec.sealing import generate_key
 from memalchemy.database import OFF_LOOP_BYTES
 
+pytestmark = pytest.mark.own_keys
+
 KEY, OTHER = generate_key(), generate_key()
 SPACE = ("users", "ada")
 
@@ -47,13 +49,6 @@ async def opened(database_url: str) -> AsyncIterator[Open]:
             return await stack.enter_async_context(db)
 
         yield open_
-
-
-@pytest.fixture
-def lasting() -> None:
-    """For tests that open a database twice: one in memory has one `Database` only, and is left out
-    where tests are collected.
-    """
 
 
 async def rows(db: Database, table: str) -> list[dict[str, Any]]:

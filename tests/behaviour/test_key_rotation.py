@@ -17,7 +17,6 @@ from test_encryption import (
     dump,
     fill,
     found_in,
-    lasting,
     opened,
     rows,
 )
@@ -30,14 +29,14 @@ from memalchemy.rotation import _Rotation, rotate_keys
 from memalchemy.space import reclaim
 from memalchemy.verify import verify
 
-__all__ = ["lasting", "opened"]
+__all__ = ["opened"]
 
 OLD, NEW, THIRD = generate_key(), generate_key(), generate_key()
 ROWS = 6 + 1 + 4 + 7
 """Of logs, that `fill` makes: t, branch, forked, copied."""
 ITEMS = 5
 
-pytestmark = pytest.mark.usefixtures("lasting")
+pytestmark = [pytest.mark.own_keys, pytest.mark.usefixtures("lasting")]
 
 
 async def check_contents(db: Database) -> None:

@@ -139,6 +139,7 @@ async def test_a_server_that_is_not_there_is_unreachable(read: str) -> None:
     await client.close()
 
 
+@pytest.mark.usefixtures("lasting")
 async def test_a_server_that_is_killed_is_an_exception_and_its_states_are_there_again(
     db: Database,
 ) -> None:
@@ -263,6 +264,7 @@ class Agent(BaseModel):
     tags: set[str]
 
 
+@pytest.mark.usefixtures("lasting")
 async def test_a_model_goes_there_and_back(base_url: str) -> None:
     agent = Agent(name="Ada", mood=Mood.CALM, seen=datetime(2026, 1, 2, tzinfo=UTC), tags={"a"})
     async with HTTPCheckpointer(base_url, state_type=Agent) as client:

@@ -45,6 +45,7 @@ def bearer(token: str) -> dict[str, str]:
 # --- Who may come in -----------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("lasting")
 async def test_tenants_see_nothing_of_each_other(db: Database) -> None:
     other = f"{db.tenant}-other"
     with running(db, tokens={TOKEN: db.tenant, OTHER: other}) as url:

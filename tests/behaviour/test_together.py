@@ -18,6 +18,7 @@ async def history(checkpointer: Checkpointer, thread: str) -> list[tuple[str, st
     return [(info.checkpoint_id, info.parent_id) for info in reversed(infos)]
 
 
+@pytest.mark.asyncio_only("threads come in no order of the test's making")
 async def test_saves_of_one_thread_that_come_together_are_one_line_in_the_order_they_came(
     checkpointer: Checkpointer,
 ) -> None:
@@ -45,6 +46,7 @@ async def test_a_new_thread_begins_with_saves_that_come_together(
     assert (await history(checkpointer, "thread"))[-1] == ("after", line[-1][0])
 
 
+@pytest.mark.asyncio_only("threads come in no order of the test's making")
 async def test_one_id_that_is_saved_twice_at_once_is_there_once_and_as_saved_last(
     checkpointer: Checkpointer,
 ) -> None:

@@ -12,11 +12,10 @@ import typer
 
 from memalchemy.cli.command import Invocation, asking_for_sense, command
 from memalchemy.cli.exits import UsageProblem
+from memalchemy.http.tokens import VARIABLE
 
 if TYPE_CHECKING:
     from memalchemy.http import Tokens
-
-VARIABLE = "MEMALCHEMY_TOKENS"
 
 
 def register(app: typer.Typer) -> None:

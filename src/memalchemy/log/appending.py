@@ -6,7 +6,7 @@ has an upsert, and update, insert, retry where it has none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -164,6 +164,9 @@ def begin_again(d: Dialect, expected: str) -> Executable | None:
 def begin_new(d: Dialect) -> Executable | None:
     """`begin` without an upsert, second half: it is not."""
     return None if d.upserts else insert(THREADS).values(_birth_values()).returning(*_RETURNED)
+
+
+BEGIN = (begin, begin_again, begin_new)
 
 
 DELTA_COLUMNS = (
@@ -325,7 +328,7 @@ def append(
         rows = yield save(d, **variant), values
         return Position._make(rows[0]) if rows else None
     if first == "begin":
-        rows = yield from _begin_program(d, values, expected)
+        rows = yield from begun(d, BEGIN, values, expected)
     else:
         based = first == "based"
         rows = yield advance(d, based=based, expected=expected, parent=parent), values
@@ -345,15 +348,21 @@ def append(
     return position
 
 
-def _begin_program(d: Dialect, values: Mapping[str, Any], expected: str) -> Program[Any]:
+def begun(
+    d: Dialect, families: Sequence[Any], values: Mapping[str, Any], expected: str
+) -> Program[Any]:
+    """Allot in a log that may not be there, by one of a family's statements with an upsert, or by
+    the two that do its work where there is none. No row: it is not as *expected*.
+    """
+    begins, again, new = families
     if d.upserts:
-        return (yield begin(d, expected=expected), values)
+        return (yield begins(d, expected=expected), values)
     for _ in range(2):
-        rows = yield begin_again(d, expected=expected), values
+        rows = yield again(d, expected=expected), values
         if rows:
             return rows
         try:
-            return (yield begin_new(d), values)
+            return (yield new(d), values)
         except UniqueViolation:
             continue  # somebody else began it, or it is not as expected: look again
     return []

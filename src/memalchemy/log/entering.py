@@ -6,10 +6,9 @@ bytes that others made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import orjson
 from sqlalchemy import (
     ColumnElement,
     Executable,
@@ -26,9 +25,9 @@ from sqlalchemy import (
 
 from memalchemy.contracts import UNSET, Unset
 from memalchemy.dialects import Dialect
-from memalchemy.errors import UniqueViolation
+from memalchemy.dialects.lists import lists
 from memalchemy.keys import encode_id
-from memalchemy.log.appending import put_delta
+from memalchemy.log.appending import begun, put_delta
 from memalchemy.log.entries import conflict, entries_changed, read_version, remove_entries, standing
 from memalchemy.log.tables import (
     DELTAS,
@@ -45,9 +44,6 @@ from memalchemy.statements import Program, statement
 
 ENTRY = ("entry_key", "raw_size", "codec", "checksum", "search_text", "occurred_at", "payload")
 """What of an entry's row is not the same for all; the rest is what no entry has."""
-
-LISTED = 500
-"""How many keys one statement names, at most."""
 
 
 class Allotted(NamedTuple):
@@ -182,6 +178,9 @@ def begin_log_new(d: Dialect) -> Executable | None:
     return None if d.upserts else insert(THREADS).values(_born()).returning(*_RETURNED)
 
 
+BEGIN = (begin_log, begin_log_again, begin_log_new)
+
+
 @statement()
 def allot(d: Dialect) -> Executable:
     """Allot positions of a log that is locked; the epoch moves by ``p_moved``."""
@@ -192,26 +191,11 @@ def allot(d: Dialect) -> Executable:
 
 @statement()
 def find_keys(d: Dialect) -> Executable:
-    """Where the entries with one of some keys are; binds `_key_lists`."""
+    """Where the entries with one of some keys are; binds ``p_keys``, of `lists`."""
     named = d.listed("p_keys", ("entry_key",))
     return select(DELTAS.c.entry_key, DELTAS.c.seq).where(
         of_log(DELTAS), DELTAS.c.entry_key.in_(select(named.c.entry_key))
     )
-
-
-def _key_lists(d: Dialect, keys: Sequence[str]) -> Iterator[str]:
-    some: list[str] = []
-    for key in keys:
-        more = [*some, key]
-        spelt = (
-            orjson.dumps([[encode_id(one)] for one in more]) if d.list_bytes is not None else b""
-        )
-        if some and (len(some) == LISTED or len(spelt) > (d.list_bytes or len(spelt))):
-            yield orjson.dumps([[encode_id(one)] for one in some]).decode()
-            more = [key]
-        some = more
-    if some:
-        yield orjson.dumps([[encode_id(one)] for one in some]).decode()
 
 
 def append(
@@ -269,7 +253,8 @@ def place(
     if head is not None:
         answer = yield allot(d), given
     else:
-        answer = yield from _begin_program(d, given, "any" if expected is UNSET else "none")
+        which = "any" if expected is UNSET else "none"
+        answer = yield from begun(d, BEGIN, given, which)
         if not answer:
             now = yield read_version(d), given
             raise conflict(log, expected, now[0].version if now else 0)
@@ -306,24 +291,10 @@ def _new(rows: Sequence[Mapping[str, Any]], there: Mapping[str, int]) -> list[Ma
 
 def _find(d: Dialect, log: Log, keys: Sequence[str]) -> Program[dict[str, int]]:
     found: dict[str, int] = {}
-    for listed in _key_lists(d, keys):
+    for listed in lists(d, [(encode_id(key),) for key in keys]):
         answer = yield find_keys(d), log.binds() | {"p_keys": listed}
         found |= {row.entry_key: row.seq for row in answer}
     return found
-
-
-def _begin_program(d: Dialect, values: Mapping[str, Any], expected: str) -> Program[Any]:
-    if d.upserts:
-        return (yield begin_log(d, expected=expected), values)
-    for _ in range(2):
-        answer = yield begin_log_again(d, expected=expected), values
-        if answer:
-            return answer
-        try:
-            return (yield begin_log_new(d), values)
-        except UniqueViolation:
-            continue  # somebody else began it, or it is not as expected: look again
-    return []
 
 
 def _put(d: Dialect, values: Mapping[str, Any], rows: list[dict[str, Any]]) -> Program[None]:

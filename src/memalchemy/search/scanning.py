@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from memalchemy.contracts import SearchPlan
 from memalchemy.database import Database, HostConnection
+from memalchemy.dialects.lists import lists
 from memalchemy.events import Event
 from memalchemy.keys import decode_id, encode_id
 from memalchemy.search.embeddings import live_items, page_after, read_vectors
 from memalchemy.search.matrices import MATRICES, PAGE, Part, Scope, View, vectors_of
 from memalchemy.search.nearness import Floats, Item, Near, Wanted
-from memalchemy.search.scope import stored_lists
 from memalchemy.statements import Program
 
 Doubles = npt.NDArray[np.float64]
@@ -277,7 +277,7 @@ class InPython:
     def _alive(self, items: list[Item]) -> Program[set[Item]]:
         d, found = self.db.dialect, set[Item]()
         binds = {"k_tenant": self.wanted.tenant, "p_now": self.now}
-        for some in stored_lists(d, items):
+        for some in lists(d, items):
             rows: Sequence[Any] = yield live_items(d), binds | {"p_keys": some}
             found |= {(row[0], row[1]) for row in rows}
         return found

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-import orjson
 from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, not_, or_, select, tuple_
 
 from memalchemy.dialects import Dialect
+from memalchemy.dialects.lists import LISTED, lists
 from memalchemy.keys import encode_id
 from memalchemy.schema import EmbeddingRow, StoreItemRow
 
@@ -96,34 +96,10 @@ def live_item(table: Any = ITEMS) -> ColumnElement[bool]:
 Place = tuple[str, str]
 """An item's encoded namespace and its key."""
 
-LISTED = 500
-"""How many items one statement names, at most."""
-
 
 def key_lists(d: Dialect, places: Iterable[Place], most: int = LISTED) -> Iterator[str]:
     """*places* as values for `is_listed`, as many as it takes: of *most* each, or fewer."""
-    return stored_lists(d, ((path, encode_id(key)) for path, key in places), most)
-
-
-def stored_lists(d: Dialect, places: Iterable[Place], most: int = LISTED) -> Iterator[str]:
-    """`key_lists` of keys as they are stored."""
-    named = list(places)
-    start = 0
-    while start < len(named):
-        end = start + most
-        if d.list_bytes is not None:
-            end = _fitting(named[:end], start, d.list_bytes)
-        yield orjson.dumps(named[start:end]).decode()
-        start = end
-
-
-def _fitting(named: Sequence[Place], start: int, room: int) -> int:
-    """Where a list that begins at *start* has to end."""
-    for at, place in enumerate(named[start:], start):
-        room -= len(orjson.dumps(place)) + 1
-        if room < 0 and at > start:
-            return at
-    return len(named)
+    return lists(d, [(path, encode_id(key)) for path, key in places], most)
 
 
 def is_listed(d: Dialect, table: Any) -> ColumnElement[bool]:

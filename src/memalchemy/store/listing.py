@@ -9,11 +9,12 @@ from typing import Any
 from memalchemy.codec.items import FieldWords
 from memalchemy.contracts import StoreItem, check_limit
 from memalchemy.database import HostConnection
+from memalchemy.dialects.lists import LISTED
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import check_name, decode_namespace, encode_id, encode_namespace
 from memalchemy.search.items import narrowed_items
-from memalchemy.search.scope import LISTED, OWN, Place, key_lists, scope_binds
+from memalchemy.search.scope import OWN, Place, key_lists, scope_binds
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
 from memalchemy.store.shelf import Namespace, Shelf, taken

@@ -18,11 +18,12 @@ from memalchemy.contracts import (
     check_limit,
 )
 from memalchemy.database import HostConnection
+from memalchemy.dialects.lists import LISTED
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import encode_namespace
 from memalchemy.search.items import search_items
-from memalchemy.search.scope import LISTED, Place, scope_binds
+from memalchemy.search.scope import Place, scope_binds
 from memalchemy.search.vectors import Wanted, check_vector, nearest
 from memalchemy.store import queries
 from memalchemy.store.embedding import embed, no_embedder

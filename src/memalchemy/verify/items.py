@@ -15,7 +15,7 @@ from memalchemy.codec import sealing
 from memalchemy.codec.items import CODEC, are_field_terms, decode_item, is_search_text
 from memalchemy.codec.sealing import Keyring
 from memalchemy.database import Database, off_loop
-from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted
+from memalchemy.errors import Corrupt
 from memalchemy.keys import decode_namespace, encode_namespace
 from memalchemy.search.counting import counts
 from memalchemy.search.embeddings import has_native_vectors
@@ -23,7 +23,7 @@ from memalchemy.search.scope import scope_binds
 from memalchemy.verify import item_queries as queries
 from memalchemy.verify.indexes import TextIndexes
 from memalchemy.verify.logs import BATCH_BYTES, BATCH_ROWS, PAGE, ask
-from memalchemy.verify.report import REMEDIES, Tally
+from memalchemy.verify.report import REMEDIES, UNREADABLE, Tally, unreadable
 
 FLOAT = 4
 
@@ -166,12 +166,8 @@ def _faults(row: Any, keyring: Keyring) -> list[tuple[str, str]]:
     try:
         codec, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.value))
         value = decode_item(payload, checksum, codec)
-    except Corrupt as error:
-        return [*found, ("payload", str(error))]
-    except KeyMissing as error:
-        return [*found, ("key", str(error))]
-    except NotEncrypted as error:
-        return [*found, ("plaintext", str(error))]
+    except UNREADABLE as error:
+        return [*found, (unreadable(error), str(error))]
     meta = row.meta or {}
     if found:
         return found

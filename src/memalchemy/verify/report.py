@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
 
+from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, NotEncrypted
+
 
 class Place(Protocol):
     """A log, or a store's namespace: rows that have a key of their own within it."""
@@ -43,6 +45,17 @@ CODES = {
     "unchecked": "rows that this release does not check",
 }
 """Every code of a `Finding`."""
+
+UNREADABLE = (Corrupt, KeyMissing, NotEncrypted)
+"""What opening and decoding a payload may raise."""
+
+
+def unreadable(error: MemalchemyError) -> str:
+    """The code of one of `UNREADABLE`."""
+    if isinstance(error, Corrupt):
+        return "payload"
+    return "key" if isinstance(error, KeyMissing) else "plaintext"
+
 
 REMEDIES = {
     "key": "run verify with the key in MEMALCHEMY_KEYS",

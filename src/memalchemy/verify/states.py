@@ -15,8 +15,9 @@ from memalchemy.checkpoints.chain import READABLE
 from memalchemy.codec import deltas, items, sealing, zsplice1
 from memalchemy.codec.sealing import Keyring
 from memalchemy.codec.values import Parts, state_size
-from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, NotEncrypted
+from memalchemy.errors import Corrupt, MemalchemyError
 from memalchemy.log import STATES
+from memalchemy.verify.report import UNREADABLE, unreadable
 
 HELD_BYTES = 64 * 1024 * 1024
 """Rebuilt states that are kept as bases of later ones; what was dropped is read again."""
@@ -114,12 +115,8 @@ def rebuilt(row: Any, base: Parts | None, keyring: Keyring) -> Parts | Fault:
     try:
         codec, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.payload))
         deltas.check_payload(payload, checksum)
-    except Corrupt as error:
-        return Fault(row.seq, "payload", str(error))
-    except KeyMissing as error:
-        return Fault(row.seq, "key", str(error))
-    except NotEncrypted as error:
-        return Fault(row.seq, "plaintext", str(error))
+    except UNREADABLE as error:
+        return Fault(row.seq, unreadable(error), str(error))
     below = None if row.kind == "snapshot" else base or {}
     try:
         if codec == zsplice1.NAME:
@@ -144,12 +141,8 @@ def entry_fault(row: Any, keyring: Keyring) -> Fault | None:
     try:
         codec, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.payload))
         items.decode_item(payload, checksum, codec)
-    except Corrupt as error:
-        return Fault(row.seq, "payload", str(error))
-    except KeyMissing as error:
-        return Fault(row.seq, "key", str(error))
-    except NotEncrypted as error:
-        return Fault(row.seq, "plaintext", str(error))
+    except UNREADABLE as error:
+        return Fault(row.seq, unreadable(error), str(error))
     return None
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from memalchemy.codec.values import encode_value
 from memalchemy.contracts import UNSET, Entry, LogReading, Seconds, Unset
 from memalchemy.database import Database, HostConnection
-from memalchemy.errors import Conflict, MemalchemyError
+from memalchemy.errors import Conflict, MemalchemyError, ThreadDeleted
 from memalchemy.events import Event, publish
 from memalchemy.memory.managers import ConversationManager
 from memalchemy.memory.managers.folding import FoldingManager
@@ -193,8 +193,8 @@ class Conversation:
                     expected_version=version,
                     connection=connection,
                 )
-            except Conflict:
-                continue  # somebody added to it since
+            except (Conflict, ThreadDeleted):
+                continue  # somebody added to it since, or deleted it
         raise _busy(self.thread_id)
 
     async def clear(self, *, connection: HostConnection | None = None) -> int:

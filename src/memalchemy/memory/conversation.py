@@ -307,7 +307,10 @@ class ConversationView:
         return self._restarted
 
     async def refresh(self, *, connection: HostConnection | None = None) -> list[Message]:
-        """Look, and return the messages that are new; all, if ``restarted``. One round trip."""
+        """Look, and return the messages that are new; all, if ``restarted``. One round trip.
+
+        With *connection* nothing of it is remembered: what a transaction sees may be rolled back.
+        """
         of = self._conversation
         reading, new = await of.log.scan(
             of.thread_id,
@@ -316,8 +319,9 @@ class ConversationView:
             connection=connection,
         )
         self._restarted = reading.complete and self._seen is not None
-        self._messages = new if reading.complete else [*self._messages, *new]
-        self._seen = reading
+        if connection is None:
+            self._messages = new if reading.complete else [*self._messages, *new]
+            self._seen = reading
         return list(new)
 
 

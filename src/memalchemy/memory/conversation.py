@@ -21,10 +21,11 @@ from memalchemy.memory.managers import ConversationManager
 from memalchemy.memory.managers.folding import FoldingManager
 from memalchemy.memory.purging import purge_messages
 from memalchemy.memory.records import Known, held, message_of, messages_of_held
-from memalchemy.memory.summarised import Beginning, Beginnings, Said, managed
+from memalchemy.memory.summarised import Beginning, Beginnings, Said, managed, within
 from memalchemy.messages import is_user_turn, role_of
 from memalchemy.state import Message, Role
 from memalchemy.threads import ThreadLog
+from memalchemy.threads.holding import hold
 
 TRIES = 20
 NAMESPACE = ("conversation",)
@@ -66,7 +67,7 @@ class Conversation:
         self.thread_id = thread_id
         self.manager = manager
         self._known = Known()
-        self._beginnings = Beginnings(self.log, thread_id, ttl)
+        self._beginnings = Beginnings(self.log, thread_id)
 
     def __repr__(self) -> str:
         return f"Conversation({self.log.db!r}, {self.thread_id!r}, manager={self.manager!r})"
@@ -135,7 +136,7 @@ class Conversation:
         if new is not None and not self.log.db.read_only:
             # The answer does not wait on whether this works: the next one that reads tries again.
             with suppress(*(() if connection is not None else (MemalchemyError,))):
-                await self._beginnings.write(new, connection)
+                await self._beginnings.keep(new, known, connection)
         return result
 
     async def history(
@@ -199,13 +200,17 @@ class Conversation:
 
     async def clear(self, *, connection: HostConnection | None = None) -> int:
         """Remove all messages and the summary; how many messages there were."""
-        await self._beginnings.clear(connection)
-        return await self.log.clear(self.thread_id, connection=connection)
+        async with within(self.log.db, connection) as tx:
+            gone = await self.log.clear(self.thread_id, connection=tx)
+            await self._beginnings.clear(tx)
+        return gone
 
     async def delete(self, *, connection: HostConnection | None = None) -> bool:
         """Delete the conversation; whether it was there. The thread's other logs stay."""
-        await self._beginnings.delete(connection)
-        return await self.log.delete(self.thread_id, connection=connection)
+        async with within(self.log.db, connection) as tx:
+            was_there = await self.log.delete(self.thread_id, connection=tx)
+            await self._beginnings.delete(tx)
+        return was_there
 
     async def purge_messages(self, older_than: Seconds, batch: int = 500) -> int:
         """Remove messages older than that; how many. See `ConversationStore.purge_messages`."""
@@ -224,7 +229,7 @@ class Conversation:
         reading, said = await self.log.scan(self.thread_id, Said, connection=connection)
         good, _ = self._beginnings.still_good(known, reading, said)
         found = {"messages": [one.value for one in said]}
-        return found | Beginnings.told(known, good, said)
+        return found | Beginnings.told(known, good, reading, said)
 
     async def restore(
         self,
@@ -240,30 +245,38 @@ class Conversation:
         """
         given, rest = parts_of(snapshot)
         records = [message.to_record() for message in given]
-        for _ in range(TRIES):
-            reading, said = await self.log.scan(self.thread_id, Said, connection=connection)
-            same = _same(said, records)
-            if same == len(records) == len(said):
-                break
-            try:
-                await self.log.replace_suffix(
-                    self.thread_id,
-                    said[same - 1].position if same else 0,
-                    records[same:],
-                    expected_version=reading.version,
-                    connection=connection,
-                )
-                break
-            except Conflict:
-                continue  # somebody wrote to it since
-        else:
-            raise _busy(self.thread_id)
-        if rest is not None:
-            await self._beginnings.restore(self.log, rest, connection)
+        if rest is None:
+            await self._replace(records, connection)
+            return
+        async with within(self.log.db, connection) as tx:
+            await hold(self.log, self.thread_id, tx)
+            await self._replace(records, tx)
+            await self._beginnings.restore(rest, tx)
 
     def view(self) -> ConversationView:
         """A reader of its own, which knows nothing yet; any number of them may look on."""
         return ConversationView(self)
+
+    async def _replace(
+        self, records: Sequence[dict[str, Any]], connection: HostConnection | None
+    ) -> None:
+        for _ in range(TRIES):
+            reading, said = await self.log.scan(self.thread_id, Said, connection=connection)
+            same = _same(said, records)
+            if same == len(records) == len(said):
+                return
+            try:
+                await self.log.replace_suffix(
+                    self.thread_id,
+                    said[same - 1].position if same else 0,
+                    list(records[same:]),
+                    expected_version=reading.version,
+                    connection=connection,
+                )
+                return
+            except (Conflict, ThreadDeleted):
+                continue  # somebody wrote to it since, or deleted it
+        raise _busy(self.thread_id)
 
     async def _last(self, role: str, connection: HostConnection | None) -> Entry | None:
         before: int | None = None

@@ -176,11 +176,13 @@ async def test_a_summary_that_stays_the_same_stands_for_what_is_saved_with_it(
         messages = [Message.user(first), *HISTORY]
         return {"messages": messages, "summary": "the same", "summarized": summarized}
 
-    for given in (snapshot("a", 2), snapshot("a", 3), snapshot("A", 3), snapshot("A", 0)):
-        await conversations.save("c", given)
+    given: dict[str, Any]
+    for n, given in enumerate([snapshot("a", 2), snapshot("a", 3), snapshot("A", 3)]):
+        await conversations.save("c", given | {"n": n if n < 2 else True})
 
         found = await conversations.load_snapshot("c") or {}
         assert (found["summary"], found["summarized"]) == ("the same", given["summarized"])
+        assert found["n"] is (n if n < 2 else True)
 
 
 @pytest.mark.parametrize("ttl", [None, 3600])

@@ -222,8 +222,9 @@ class Conversation:
 
     async def snapshot(self, *, connection: HostConnection | None = None) -> dict[str, Any]:
         """All there is, as plain values: ``messages`` (records), ``summary`` (a text or ``None``),
-        ``summarized`` (how many of the messages it stands for), and what `restore` was given
-        besides.
+        ``summarized`` (how many of the messages are behind it), and what `restore` was given
+        besides. Where the manager kept some of those, such as system messages, ``beginning`` is
+        what is told in their place, the summary among it.
         """
         known = await self._beginnings.read(connection)
         reading, said = await self.log.scan(self.thread_id, Said, connection=connection)
@@ -240,8 +241,9 @@ class Conversation:
         """Make the conversation what a `snapshot` says, or a list of messages.
 
         Only the difference is written: messages that are the same from the start on stay. A
-        ``summary`` stands before the messages, or for the first ``summarized`` of them; with a list
-        the one that there is stays, if it stands for messages that do.
+        ``summary`` stands before the messages, or for the first ``summarized`` of them, of which
+        system messages stay; with a list the one that there is stays, if it stands for messages
+        that do. Whole or not at all.
         """
         given, rest = parts_of(snapshot)
         records = [message.to_record() for message in given]

@@ -23,12 +23,16 @@ from memalchemy.database import Database, HostConnection
 from memalchemy.memory.managers import ConversationManager
 from memalchemy.memory.managers.summaries import Summary
 from memalchemy.memory.records import message_of
+from memalchemy.messages import is_system
 from memalchemy.state import Message
 from memalchemy.threads import ThreadLog
 from memalchemy.threads.holding import Head, hold
 
 SUMMARY = "summary"
 """The last part of the namespace where it lies."""
+
+TOLD = frozenset({"summary", "summarized", "beginning"})
+"""What a snapshot tells of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +190,15 @@ class Beginnings:
     ) -> dict[str, Any]:
         """What a snapshot says besides the messages."""
         covered = 0 if good is None else sum(e.position <= good.until for e in whole)
-        found = {"summary": None if good is None else good.text, "summarized": covered}
+        text = None if good is None else good.text
+        found: dict[str, Any] = {"summary": text, "summarized": covered}
+        if good is not None and len(good.messages) > 1:
+            found["beginning"] = good.messages
         return found | (known.rest if known is not None and reading.version else {})
 
     async def restore(self, rest: dict[str, Any], connection: HostConnection) -> None:
         """Keep what a snapshot said besides the messages, which are in the log already."""
-        more = {k: v for k, v in rest.items() if k not in ("summary", "summarized")}
+        more = {k: v for k, v in rest.items() if k not in TOLD}
         text = rest.get("summary")
         if not isinstance(text, str | None):
             raise TypeError(f"summary is a text, not {type(text).__name__}")
@@ -203,10 +210,7 @@ class Beginnings:
         head = await self._begun(connection)
         reading, said = await self._said.scan(self._thread_id, Said, connection=connection)
         covered = said[: rest.get("summarized") or 0]
-        messages = []
-        if text:
-            told = Summary(text, len(covered)).message([Message.system("")])
-            messages = [told.to_record()]
+        messages = _in_place_of(covered, text, rest.get("beginning")) if text else []
         until = covered[-1].position if covered else -1
         mark = covered[-1].mark if covered else 0
         new = Beginning(until, messages, reading.epoch, _chained(b"", covered), mark, more)
@@ -228,12 +232,24 @@ class Beginnings:
 
 def _stands_alike(one: Beginning, other: Beginning) -> bool:
     """Whether both say the same of the same messages, and besides."""
-    return (one.until, one.digest, one.text, one.rest) == (
-        other.until,
-        other.digest,
-        other.text,
-        other.rest,
-    )
+    same = replace(one, epoch=other.epoch) == other
+    return same and encode_value(one.rest) == encode_value(other.rest)  # True is not 1
+
+
+def _in_place_of(covered: Sequence[Said], text: str, given: Any) -> list[dict[str, Any]]:
+    """The records that stand for messages: those *given* if their summary is *text*; else the
+    system messages among them, which a summary does not replace, and the summary.
+    """
+    if given is not None:
+        if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+            raise TypeError("beginning is a list of messages, as a snapshot gives it")
+        messages = [Message.of(one) for one in given]
+        summaries = [one for one in map(Summary.read, messages) if one is not None]
+        if summaries and summaries[0].text == text:
+            return [message.to_record() for message in messages]
+    kept = [one.value for one in covered if is_system(one.value)]
+    told = Summary(text, len(covered) - len(kept)).message([Message.system("")])
+    return [*kept, told.to_record()]
 
 
 async def managed(

@@ -176,6 +176,28 @@ async def test_a_write_without_an_answer_may_have_happened_and_is_sent_once() ->
             assert sent[1:] == [b"GET"] * 3
 
 
+async def test_a_write_whose_answer_makes_no_sense_may_have_happened() -> None:
+    able = json.loads(OURS) | {"calls": ["fork", "copy_thread", "prune", "list_threads"]}
+
+    def odd(connection: socket.socket) -> None:
+        asks = b"/capabilities" in request_of(connection)
+        connection.sendall(response(200, json.dumps(able).encode() if asks else b"[17]"))
+
+    with answering(odd) as url:
+        async with HTTPCheckpointer(url, timeout=2) as client:
+            for write in (
+                client.fork("thread"),
+                client.copy_thread("thread", "other"),
+                client.prune(keep_last=1),
+            ):
+                with pytest.raises(DatabaseUnreachable, match="may or may not") as caught:
+                    await write
+                assert caught.value.maybe_applied
+            with pytest.raises(DatabaseUnreachable) as caught:
+                await client.list_threads()
+            assert not caught.value.maybe_applied
+
+
 async def test_a_read_is_repeated_until_the_server_is_back() -> None:
     answers = iter([b"", response(503, b"busy", "text/plain")])
 

@@ -121,16 +121,18 @@ class Asking:
         return self._tree(await self._transport.write(method, path, body=body), writes=True)
 
     async def _count(self, path: str, body: Mapping[str, Any] | None) -> int:
-        return self._made(lambda found: int(found["count"]), await self._write("POST", path, body))
+        tree = await self._write("POST", path, body)
+        return self._made(lambda found: int(found["count"]), tree, writes=True)
 
     def _infos(self, tree: Any) -> list[dict[str, Any]]:
         return [self._made(wire.info_of_tree, one) for one in listed(tree, "checkpoints")]
 
-    def _made(self, make: Callable[[Any], T], tree: Any) -> T:
+    def _made(self, make: Callable[[Any], T], tree: Any, *, writes: bool = False) -> T:
         try:
             return make(tree)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise malformed(self._transport.display, "an answer to this") from error
+            display = self._transport.display
+            raise malformed(display, "an answer to this", writes=writes) from error
 
 
 def _is_no_endpoint(reply: Reply) -> bool:

@@ -268,9 +268,10 @@ def _wait_of(reply: Reply) -> float:
     return float(said) if said.isdigit() else 0.0
 
 
-def malformed(display: str, what: str) -> MemalchemyError:
+def malformed(display: str, what: str, *, writes: bool = False) -> MemalchemyError:
     """The error for an answer that is JSON, and not the one that was asked for."""
     return DatabaseUnreachable(
         f"{display} answered with JSON that is not {what}; is the address that of a checkpoint "
-        "server?"
+        "server?" + (_UNKNOWN if writes else ""),
+        maybe_applied=writes,
     )

@@ -16,6 +16,7 @@ from memalchemy.http.apart import apart
 from memalchemy.http.calls import Call, Route
 from memalchemy.http.guard import ASGI, Guard, Receive, Scope, Send
 from memalchemy.http.problems import Problem
+from memalchemy.http.readiness import Readiness
 from memalchemy.http.routes import ROUTES
 from memalchemy.http.tokens import Rates, Tokens
 from memalchemy.store import Store
@@ -92,13 +93,14 @@ def app(
         request.scope["memalchemy.route"] = "/openapi.json"
         return Response(public, media_type=wire.JSON)
 
+    readiness = Readiness(db.check)
     by_path: dict[str, dict[str, Route]] = {}
     for route in ROUTES:
         by_path.setdefault(route.path, {})[route.method] = route
     served = [StarletteRoute("/openapi.json", document)] + [
         StarletteRoute(
             path.replace("}", ":memalchemy_id}"),
-            _dispatcher(methods, features_of, db.tenant, max_body),
+            _dispatcher(methods, features_of, db.tenant, max_body, readiness),
         )
         for path, methods in by_path.items()
     ]
@@ -135,6 +137,7 @@ def _dispatcher(
     features_of: Callable[[str], tuple[Database, Checkpointer, Store]],
     own: str,
     max_body: int,
+    readiness: Readiness,
 ) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         _check_method(request, methods)
@@ -149,6 +152,7 @@ def _dispatcher(
             query=_query(route, request),
             body=None if route.body is None else await _body(route.body, request),
             max_body=max_body,
+            readiness=readiness,
         )
         tree = await route.endpoint(call)
         content = await apart(tree, lambda: wire.dumps(tree))

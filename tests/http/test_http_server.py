@@ -294,6 +294,14 @@ def test_what_is_not_json_is_told_apart_by_its_type(base_url: str) -> None:
     for headers in ({"Content-Type": "text/plain"}, {}):
         answer = ask("POST", f"{base_url}/threads/t/checkpoints", content=b"{}", headers=headers)
         assert answer.status_code == 415
+        assert "with Content-Type: application/json" in answer.json()["detail"]
+
+
+def test_a_body_that_is_no_object_is_told_so_without_a_name_from_inside(base_url: str) -> None:
+    answer = ask("PUT", f"{base_url}/store/a/items/k", json=5)
+
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == "/: is not an object"
 
 
 def test_a_conflict_says_what_is_there_now(base_url: str) -> None:

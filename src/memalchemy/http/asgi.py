@@ -187,7 +187,9 @@ def _query(route: Route, request: Request) -> BaseModel | None:
 async def _body(shape: type[BaseModel], request: Request) -> BaseModel:
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind != wire.JSON or request.headers.get("content-encoding", "identity") != "identity":
-        raise Problem(415, "the body is application/json, not compressed")
+        raise Problem(
+            415, "send the body as JSON with Content-Type: application/json, not compressed"
+        )
     document = await request.body()
 
     def read() -> BaseModel:
@@ -207,11 +209,16 @@ def _checked(shape: type[BaseModel], tree: Any) -> BaseModel:
     except ValidationError as error:
         # Where and why; not the value itself, which is the caller's and may be private.
         found = [
-            ("/" + "/".join(map(str, one["loc"])), one["msg"])
+            ("/" + "/".join(map(str, one["loc"])), _why(one))
             for one in error.errors(include_url=False, include_input=False, include_context=False)
         ]
         words = "; ".join(f"{where}: {why}" for where, why in found[:5])
         raise _mistaken(words) from None
+
+
+def _why(error: Any) -> str:
+    # In pydantic's words it has the name of a class, which is nobody's business.
+    return "is not an object" if error["type"] == "model_type" else str(error["msg"])
 
 
 def _mistaken(words: str) -> Problem:

@@ -198,6 +198,21 @@ def test_anything_else_is_a_value_error_that_shows_no_key(keys: Any) -> None:
     assert raised.value.__cause__ is None
 
 
+@pytest.mark.parametrize("around", ["{}\n", " {}\r\n", "\n{} "])
+def test_a_key_as_it_is_read_from_a_file_is_the_key(around: str) -> None:
+    read = around.format(KEY)
+    sealed = RING.seal("zvalue1", 5, b"payload")
+
+    for given_as in (read, read.encode()):
+        assert Keyring([given_as]).open(*sealed) == ("zvalue1", 5, b"payload")
+
+
+def test_what_is_not_a_key_is_called_that() -> None:
+    for wrong in ("", "\n", KEY[:-2], f"{KEY[:20]}\n{KEY[20:]}"):
+        with pytest.raises(ValueError, match=r"^this is not a key: it has \d+ bytes; a key is"):
+            Keyring([wrong])
+
+
 def test_no_key_is_in_what_is_shown_of_a_keyring() -> None:
     ring = Keyring([KEY, OTHER])
 

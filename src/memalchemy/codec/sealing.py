@@ -72,7 +72,7 @@ class Keyring:
     """The keys of a database: the first one seals, each opens. Without keys nothing is changed.
 
     Args:
-        keys: Fernet keys, as text or bytes.
+        keys: Fernet keys, as text or bytes; whitespace around one is passed over.
         readable: which of `REVEALABLE` may be stored as they are beside sealed payloads.
         allow_plaintext: read what is not sealed, too, while a database is on its way to encryption.
 
@@ -230,9 +230,10 @@ def _secret(given: object) -> bytes:
     if not isinstance(given, bytes):
         raise ValueError(f"a key is text or bytes, not {type(given).__name__}; {_ADVICE}")
     try:
-        secret = base64.b64decode(given, altchars=b"-_", validate=True)
+        # A key that is read from a file has the end of its line.
+        secret = base64.b64decode(given.strip(), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         secret = b""
     if len(secret) != 32:
-        raise ValueError(f"a key that was given is none (it has {len(given)} bytes): {_ADVICE}")
+        raise ValueError(f"this is not a key: it has {len(given.strip())} bytes; {_ADVICE}")
     return secret

@@ -42,7 +42,7 @@ class Straight(Prepared):
 
     def transaction(self, job: Callable[[Straight], T], committing: list[bool]) -> T:
         """Run *job* in a transaction; *committing* becomes non-empty before COMMIT is sent."""
-        self._wait("BEGIN", self.raw.execute("BEGIN"))
+        self._begin()
         try:
             result = job(self)
             committing.append(True)
@@ -60,6 +60,20 @@ class Straight(Prepared):
         status = self._wait(plan.sql, self.raw.execute(plan.sql, *values))
         number = status.rpartition(" ")[2]
         return Answer((), int(number) if number.isdecimal() else -1)
+
+    def _begin(self) -> None:
+        try:
+            self._wait("BEGIN", self.raw.execute("BEGIN"))
+        except Exception as error:
+            if not isinstance(error.__cause__, PostgresError):
+                # The server may begin it yet, after a timeout for instance.
+                self.connection.invalidate(error)
+            raise
+
+    def leave(self) -> None:
+        """Nothing is lent with a transaction: what others write would be part of it, and lost."""
+        if not self.raw.is_closed() and self.raw.is_in_transaction():
+            self.connection.invalidate()
 
     def _roll_back(self) -> None:
         try:
@@ -104,9 +118,12 @@ def lend(
         connection = _connect(engine)
     try:
         straight = Straight(connection, plans)
-        if committing is None:
-            return job(straight)
-        return straight.transaction(job, committing)
+        try:
+            if committing is None:
+                return job(straight)
+            return straight.transaction(job, committing)
+        finally:
+            straight.leave()
     except Exception:
         raise
     except BaseException as error:

@@ -14,7 +14,7 @@ from typing import Any
 
 from memalchemy.codec.values import encode_value
 from memalchemy.contracts import UNSET, Entry, LogReading, Seconds, Unset
-from memalchemy.database import Database, HostConnection
+from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import Conflict, MemalchemyError, ThreadDeleted
 from memalchemy.events import Event, publish
 from memalchemy.memory.managers import ConversationManager
@@ -63,6 +63,7 @@ class Conversation:
         index_text: bool = True,
         ttl: Seconds | None = None,
     ) -> None:
+        check_database(db, self)
         self.log = ThreadLog(db, namespace=namespace, index_text=index_text, ttl=ttl)
         self.thread_id = thread_id
         self.manager = manager

@@ -20,7 +20,7 @@ from xml.sax.saxutils import escape, quoteattr
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from memalchemy.contracts import Seconds
-from memalchemy.database import Database, HostConnection
+from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import Conflict, EpisodeNotFoundError
 from memalchemy.store import Store
 from memalchemy.store.embedding import Embedder
@@ -207,6 +207,7 @@ class EpisodeStore(BaseEpisodeStore):
         ttl: Seconds | None = None,
     ) -> None:
         super().__init__(max_results, recall_mode)
+        check_database(db, self)
         self.store = Store(db, embedder=embedder, index=EMBEDDED if embedder else None, ttl=ttl)
         self.namespace = tuple(namespace)
         self._times = (*self.namespace, BY_TIME)

@@ -14,7 +14,7 @@ from typing import Any
 
 from memalchemy.codec.values import jsonable
 from memalchemy.contracts import Seconds, StoreItem
-from memalchemy.database import Database, HostConnection
+from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import Conflict
 from memalchemy.mapping import plain
 from memalchemy.store import Store
@@ -71,7 +71,7 @@ class KeyValue:
         agent_id: str | None = None,
         index_text: bool = False,
     ) -> None:
-        self.store = Store(db, index_text=index_text)
+        self.store = Store(check_database(db, self), index_text=index_text)
         self.namespace = tuple(namespace)
         self.agent_id = agent_id
 

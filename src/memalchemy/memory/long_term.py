@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import Any
 
 from memalchemy.contracts import StoreItem, check_limit
-from memalchemy.database import Database, HostConnection
+from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import Conflict
 from memalchemy.events import operation
 from memalchemy.memory import scopes
@@ -83,7 +83,7 @@ class LLMMemoryManager(BaseMemoryManager):
         for name, function in (("extract_fn", extract_fn), ("resolver", namespace_resolver)):
             if function is not None and not callable(function):
                 raise TypeError(f"{name} must be a function, not {type(function).__name__}")
-        self.store = Store(store) if isinstance(store, Database) else store
+        self.store = store if isinstance(store, Store) else Store(check_database(store, self))
         self.extract_fn = extract_fn
         self.namespace_prefix = check_prefix(namespace_prefix)
         self.max_memories = max_memories

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from memalchemy.contracts import Seconds, StoreItem, check_limit
-from memalchemy.database import Database, HostConnection
+from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import Conflict
 from memalchemy.events import operation
 from memalchemy.memory.extracting import Extract, facts_of
@@ -73,7 +73,7 @@ class UserMemoryStore:
     ) -> None:
         if isinstance(namespace, str):
             raise TypeError("a namespace is a tuple of strings, not one string")
-        self.store = Store(store) if isinstance(store, Database) else store
+        self.store = store if isinstance(store, Store) else Store(check_database(store, self))
         self.half_life = check_half_life(half_life)
         self.namespace = tuple(namespace)
 

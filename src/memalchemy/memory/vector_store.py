@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memalchemy.contracts import Seconds, StoreItem
-from memalchemy.database import Database, HostConnection
+from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.store import Store
 from memalchemy.store.embedding import Embedder
 from memalchemy.store.searching import FUSED, Ranked, fused
@@ -50,8 +50,8 @@ class VectorStore:
     ) -> None:
         if isinstance(namespace, str):
             raise TypeError("a namespace is a tuple of strings, not one string")
-        if isinstance(store, Database):
-            store = Store(store, embedder=embedder)
+        if not isinstance(store, Store):
+            store = Store(check_database(store, self), embedder=embedder)
         elif embedder is not None:
             raise TypeError("a Store has its own embedder: give one to it, or a Database here")
         self.store = store

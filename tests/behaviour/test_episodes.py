@@ -138,6 +138,13 @@ async def test_an_expired_episode_is_gone_from_every_path(db: Database) -> None:
     assert await store.recent() == await store.recall("short") == []
 
 
+def test_what_is_wrong_with_an_episode_does_not_say_what_was_said() -> None:
+    with pytest.raises(ValidationError) as wrong:
+        Episode(task="fine", rollout=["Secret plans"])  # type: ignore[arg-type]
+
+    assert "Secret" not in str(wrong.value)
+
+
 async def test_two_that_write_one_episode_leave_one(db: Database) -> None:
     one = episode("again and again")
     stores = [EpisodeStore(db) for _ in range(4)]

@@ -237,7 +237,7 @@ async def test_a_failing_extraction_costs_no_answer_and_is_told(
     async def agent(messages: list[Any], user_id: str) -> str:
         return "answer"
 
-    with events() as told, caplog.at_level(logging.WARNING):
+    with events() as told, caplog.at_level(logging.DEBUG):
         assert await remember(store=facts, extract=extract)(agent)([user("Secret")], "ada") == (
             "answer"
         )

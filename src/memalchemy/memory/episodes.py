@@ -57,7 +57,8 @@ class Episode(BaseModel):
     and an exception are taken for theirs.
     """
 
-    model_config = ConfigDict(frozen=True)
+    # What was said stays out of an error: it may be logged.
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
     id_: str = Field(default_factory=lambda: str(uuid4()), min_length=1)
     task: str

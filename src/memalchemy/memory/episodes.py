@@ -21,7 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from memalchemy.contracts import Seconds
 from memalchemy.database import Database, HostConnection
-from memalchemy.errors import Conflict, EpisodeNotFoundError
+from memalchemy.errors import Conflict, EpisodeNotFoundError, TooLarge
+from memalchemy.keys import MAX_ID_CHARACTERS, check_name, encode_id
 from memalchemy.store import Store
 from memalchemy.store.embedding import Embedder
 from memalchemy.store.shelf import Namespace
@@ -30,6 +31,9 @@ PAGE = 100
 BY_TIME = "by time"
 EMBEDDED = ("task", "result", "error")
 _LAST = datetime.max.replace(tzinfo=UTC)
+_DIGITS = 18
+LONGEST_ID = MAX_ID_CHARACTERS - _DIGITS - 1
+"""Characters of an episode's id, as stored: its time and a space stand before it in a key."""
 
 
 class RecallMode(StrEnum):
@@ -217,7 +221,11 @@ class EpisodeStore(BaseEpisodeStore):
         return f"{type(self).__name__}({self.store.db!r}, namespace={self.namespace!r})"
 
     async def write(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
-        """Keep an episode; one of the same ``id_`` is replaced."""
+        """Keep an episode; one of the same ``id_`` is replaced.
+
+        Raises:
+            TooLarge: its ``id_`` has over 236 characters.
+        """
         await self._put(episode, connection)
 
     async def update(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
@@ -299,7 +307,7 @@ class EpisodeStore(BaseEpisodeStore):
         must_be_there: bool = False,
     ) -> None:
         value = episode.model_dump(exclude={"id_", "metadata"})
-        id_, now = episode.id_, _time_key(episode)
+        id_, now = _check_id(episode.id_), _time_key(episode)
 
         async def replace(tx: HostConnection) -> None:
             item = await self.store.get_item(self.namespace, id_, connection=tx)
@@ -316,8 +324,8 @@ class EpisodeStore(BaseEpisodeStore):
                 expected_version=version,
                 connection=tx,
             )
-            if before != now:
-                await self.store.put(self._times, now, None, index=False, connection=tx)
+            # Also where it is there: it lasts as long as the episode does.
+            await self.store.put(self._times, now, None, index=False, connection=tx)
 
         await self._together(replace, connection)
 
@@ -389,9 +397,15 @@ async def _said(call: MetadataFunction, episode: Episode) -> str:
 def _time_key(episode: Episode) -> str:
     """Sorts the latest first."""
     left = _LAST - episode.completed_at
-    return (
-        f"{(left.days * 86_400 + left.seconds) * 1_000_000 + left.microseconds:018} {episode.id_}"
-    )
+    micros = (left.days * 86_400 + left.seconds) * 1_000_000 + left.microseconds
+    return f"{micros:0{_DIGITS}} {episode.id_}"
+
+
+def _check_id(id_: str) -> str:
+    """An id that fits into a key with a time before it."""
+    if (size := len(encode_id(check_name(id_, "id_ of an episode")))) > LONGEST_ID:
+        raise TooLarge("id_ of an episode", size, LONGEST_ID, "characters")
+    return id_
 
 
 def _episode(id_: str, value: Any) -> Episode:

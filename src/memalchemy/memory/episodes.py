@@ -23,6 +23,7 @@ from memalchemy.contracts import Seconds
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict, EpisodeNotFoundError, TooLarge
 from memalchemy.keys import MAX_ID_CHARACTERS, check_name, encode_id
+from memalchemy.memory.finding import mode_of
 from memalchemy.store import Store
 from memalchemy.store.embedding import Embedder
 from memalchemy.store.shelf import Namespace
@@ -198,6 +199,7 @@ class EpisodeStore(BaseEpisodeStore):
         embedder: as for `Store`: likeness is then of words and meaning, without it of words.
         ttl: how long an episode is kept.
 
+    In an encrypted database that holds nothing readable to look in, `recall` gives the latest.
     Every method but `recall` takes ``connection=``, as those of `Store`; `recall` passes it on.
     """
 
@@ -215,7 +217,6 @@ class EpisodeStore(BaseEpisodeStore):
         self.store = Store(db, embedder=embedder, index=EMBEDDED if embedder else None, ttl=ttl)
         self.namespace = tuple(namespace)
         self._times = (*self.namespace, BY_TIME)
-        self._mode = "text" if embedder is None else "hybrid"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store.db!r}, namespace={self.namespace!r})"
@@ -295,7 +296,13 @@ class EpisodeStore(BaseEpisodeStore):
 
     async def _search(self, query: str, **more: Any) -> list[Episode]:
         """*more* are arguments of `Store.search`: ``filter``, ``threshold``, ``connection`` …"""
-        wanted = {"mode": self._mode, "limit": self.max_results, **more}
+        mode, most = mode_of(self.store), self.max_results
+        if mode is None and more.keys() <= {"connection"}:
+            return await self.recent(most, **more)
+        if mode is None and more.keys() <= {"connection", "filter"}:
+            hits = await self.store.search(self.namespace, limit=most, **more)
+            return [_episode(hit.key, hit.value) for hit in hits]
+        wanted = {"mode": mode or "text", "limit": most, **more}
         hits = await self.store.search(self.namespace, query, **wanted)
         return [_episode(hit.key, hit.value) for hit in hits]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import pickle
 import subprocess
 import sys
@@ -288,3 +289,16 @@ def test_a_database_without_keys_does_not_import_the_package() -> None:
     )
 
     assert ended.stdout.strip() == "False"
+
+
+def test_a_name_of_a_text_is_its_keys_and_without_keys_its_hash() -> None:
+    first, second = generate_key(), generate_key()
+    name = Keyring([first]).name_of("likes tea", 24)
+
+    assert name == Keyring([first, second]).name_of("likes tea", 24)
+    assert len({name, Keyring([second, first]).name_of("likes tea", 24)}) == 2
+    assert len(name) == 24
+    assert name != Keyring([first]).name_of("likes tea!", 24)
+    # What was kept under such names is found again by every release.
+    assert Keyring().name_of("likes tea", 64) == hashlib.sha256(b"likes tea").hexdigest()
+    assert Keyring([first]).name_of("\ud800", 12) != Keyring().name_of("\ud800", 12)

@@ -109,7 +109,7 @@ class VectorStore:
         query that a document has. With one of them also by meaning: the score says how high a
         document is in both rankings. What shares no word with the query, and has no vector nearer
         to its than at a right angle, is not returned. A *k* of zero or less, or a query of blanks,
-        finds nothing.
+        finds nothing. In an encrypted database whose words are not readable only by meaning.
 
         Args:
             filter: what the metadata must hold: equal values by name, or as `memalchemy.filters`
@@ -118,6 +118,7 @@ class VectorStore:
             threshold: the least score.
 
         Raises:
+            CapabilityMissing: the database is encrypted, and holds nothing readable to look in.
             ValueError: there are vectors, but none of this size.
         """
         words = query is not None and bool(query.strip())
@@ -125,6 +126,7 @@ class VectorStore:
             return []
         wanted = {"$metadata": dict(filter)} if filter else None
         by_meaning = embedding is not None or self.store.embedder is not None
+        words = words and (not by_meaning or self.store.db.keyring.reveals("text"))
         depth = next((most for most in FUSED if k <= most), k) if by_meaning and words else k
         rankings = []
         if words:

@@ -933,6 +933,7 @@ class EpisodeStore:
         embedder: as for `Store`: likeness is then of words and meaning, without it of words.
         ttl: how long an episode is kept.
 
+    In an encrypted database that holds nothing readable to look in, `recall` gives the latest.
     Every method but `recall` takes ``connection=``, as those of `Store`; `recall` passes it on.
     """
 
@@ -979,7 +980,11 @@ class EpisodeStore:
         """
 
     def write(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
-        """Keep an episode; one of the same ``id_`` is replaced."""
+        """Keep an episode; one of the same ``id_`` is replaced.
+
+        Raises:
+            TooLarge: its ``id_`` has over 236 characters.
+        """
 
 class EpisodicMemory:
     """What an agent's loop calls: `recall` before a task, `record` after it.
@@ -1257,8 +1262,9 @@ class LLMMemoryManager:
         """Memories of every type, at most *limit*, the last saved first.
 
         With *query* first those that fit it: the best of each namespace and type, then the second
-        best, and so on; where there are not enough, the last saved follow. Of several namespaces
-        each has its turn. What two of them say under one key are two memories; only what they say
+        best, and so on; where there are not enough, the last saved follow. In an encrypted database
+        that holds nothing readable to look in, only the last saved. Of several namespaces each has
+        its turn. What two of them say under one key are two memories; only what they say
         alike is given once.
 
         Args:
@@ -2224,7 +2230,8 @@ class UserMemoryStore:
         """The messages, with what is known of the user in one block behind the latest prompt.
 
         First what fits the prompt, then what is surest, at most *top_k* facts. The block takes the
-        place of an earlier one.
+        place of an earlier one. In an encrypted database that holds nothing readable to look in,
+        only what is surest.
         """
 
     def reinforce(
@@ -2249,6 +2256,10 @@ class UserMemoryStore:
 
         First those whose relevance times confidence is greatest. An empty query takes all, the
         surest first. Those alike are in the order of when they were last seen, the newest first.
+
+        Raises:
+            CapabilityMissing: there is a query, and the database is encrypted and holds neither
+                readable words nor vectors to look in.
         """
 
     def update(
@@ -2315,7 +2326,7 @@ class VectorStore:
         query that a document has. With one of them also by meaning: the score says how high a
         document is in both rankings. What shares no word with the query, and has no vector nearer
         to its than at a right angle, is not returned. A *k* of zero or less, or a query of blanks,
-        finds nothing.
+        finds nothing. In an encrypted database whose words are not readable only by meaning.
 
         Args:
             filter: what the metadata must hold: equal values by name, or as `memalchemy.filters`
@@ -2324,6 +2335,7 @@ class VectorStore:
             threshold: the least score.
 
         Raises:
+            CapabilityMissing: the database is encrypted, and holds nothing readable to look in.
             ValueError: there are vectors, but none of this size.
         """
 

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from memalchemy.contracts import Seconds
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict, EpisodeNotFoundError
+from memalchemy.keys import check_namespace
 from memalchemy.store import Store
 from memalchemy.store.embedding import Embedder
 from memalchemy.store.shelf import Namespace
@@ -208,7 +209,7 @@ class EpisodeStore(BaseEpisodeStore):
     ) -> None:
         super().__init__(max_results, recall_mode)
         self.store = Store(db, embedder=embedder, index=EMBEDDED if embedder else None, ttl=ttl)
-        self.namespace = tuple(namespace)
+        self.namespace = check_namespace(namespace)
         self._times = (*self.namespace, BY_TIME)
         self._mode = "text" if embedder is None else "hybrid"
 

@@ -16,6 +16,7 @@ from memalchemy.codec.values import jsonable
 from memalchemy.contracts import Seconds, StoreItem
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict
+from memalchemy.keys import check_namespace
 from memalchemy.mapping import plain
 from memalchemy.store import Store
 from memalchemy.store.shelf import Namespace
@@ -72,7 +73,7 @@ class KeyValue:
         index_text: bool = False,
     ) -> None:
         self.store = Store(db, index_text=index_text)
-        self.namespace = tuple(namespace)
+        self.namespace = check_namespace(namespace)
         self.agent_id = agent_id
 
     def __repr__(self) -> str:

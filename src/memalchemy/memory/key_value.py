@@ -267,9 +267,7 @@ class KeyValue:
 
 def _entry(item: StoreItem) -> KeyValueEntry:
     who = item.metadata.get("agent_id")
-    return KeyValueEntry(
-        item.key, item.value, item.updated_at, who, item.version, item.created_at
-    )
+    return KeyValueEntry(item.key, item.value, item.updated_at, who, item.version, item.created_at)
 
 
 def _holds(item: StoreItem | None, expected: Any) -> bool:

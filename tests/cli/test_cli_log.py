@@ -105,6 +105,16 @@ def test_log_search_looks_in_every_log_that_has_entries(call: Call, file_url: st
     assert "conversation" in call("--db", file_url, "log", "search", "gift").out
 
 
+def test_a_thread_that_has_entries_only_is_not_called_missing(call: Call, talked: str) -> None:
+    for command in ("history", "show", "stats"):
+        answer = call("--db", talked, command, "job")
+
+        assert answer.code == 1
+        assert "error [MA-NOT-FOUND]: thread 'job' has entries" in answer.err
+        assert "log tail" in answer.err
+        assert "there is no thread" in call("--db", talked, command, "nobody").err
+
+
 def test_threads_says_that_there_are_logs_besides(call: Call, talked: str) -> None:
     answer = call("--db", talked, "threads")
 

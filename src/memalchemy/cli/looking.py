@@ -114,7 +114,7 @@ async def history(
 
 
 async def _no_checkpoints(db: Database, thread: str) -> NotFound:
-    """The error for a thread that has no checkpoint to look at: what it has instead, if anything."""
+    """The error for a thread that has no checkpoint to look at; it may have entries."""
     from memalchemy.log.listing import entry_namespaces
 
     if await entry_namespaces(db, thread):

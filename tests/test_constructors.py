@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from memalchemy import (
     UserMemoryStore,
     VectorStore,
 )
+from memalchemy.memory.managers import SlidingWindowManager
 
 
 @pytest.fixture
@@ -52,3 +54,32 @@ async def test_a_namespace_is_not_one_string_which_would_be_taken_apart(
     with pytest.raises(TypeError, match="a namespace part must be a str, not int"):
         make(nowhere, ("a", 1))
     make(nowhere, ["a", "b"])
+
+
+@dataclass
+class Plain:
+    """What a stored mapping would become the first field of."""
+
+    step: Any
+
+
+@pytest.mark.parametrize("stranger", [int, str, Plain, "AgentState", 3])
+async def test_a_state_type_can_be_built_of_what_is_stored(
+    nowhere: Database, stranger: Any
+) -> None:
+    with pytest.raises(TypeError, match="state_type is a pydantic model, or a class with"):
+        Checkpointer(nowhere, state_type=stranger)
+
+
+@pytest.mark.parametrize("stranger", [3, "keep_last", {"keep_last": 3}])
+async def test_a_retention_is_one(nowhere: Database, stranger: Any) -> None:
+    with pytest.raises(TypeError, match="retention is a Retention"):
+        Checkpointer(nowhere, retention=stranger)
+
+
+@pytest.mark.parametrize("stranger", ["x", 20, SlidingWindowManager, lambda messages: messages])
+async def test_the_manager_of_a_conversation_is_one(nowhere: Database, stranger: Any) -> None:
+    with pytest.raises(TypeError, match="manager is a ConversationManager"):
+        Conversation(nowhere, "t", manager=stranger)
+    with pytest.raises(TypeError, match="manager is a ConversationManager"):
+        ConversationStore(nowhere).conversation("t", manager=stranger)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -542,3 +543,27 @@ def test_a_message_made_fast_is_the_message(record: dict[str, str]) -> None:
     assert repr(fast) == repr(slow)
     with pytest.raises(ValueError, match="frozen"):
         fast.content = "changed"
+
+
+@pytest.mark.parametrize(
+    ("stranger", "wrong"),
+    [
+        ({"foo": "hush"}, "its role is missing"),
+        (
+            {"role": "user", "content": 7, "name": ["hush"]},
+            "its content is of a wrong type, its",
+        ),
+        ({"role": "tool", "content": "x", "tool_calls": "hush"}, "its tool_calls is of a wrong"),
+    ],
+)
+async def test_what_is_no_message_is_told_what_one_is_and_is_not_quoted(
+    db: Database, stranger: Any, wrong: str
+) -> None:
+    conversation = Conversation(db, "thread")
+
+    with pytest.raises(ValueError, match=f"a message is a Message.*: {wrong}") as caught:
+        await conversation.add({"role": "user", "content": "hello"}, stranger)
+
+    assert type(caught.value) is ValueError
+    assert "hush" not in "".join(traceback.format_exception(caught.value))
+    assert await conversation.messages() == []

@@ -13,7 +13,7 @@ from memalchemy.checkpoints.cache import TipCache
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import NotFound
-from memalchemy.keys import check_name, check_thread_id, encode_namespace
+from memalchemy.keys import check_name, check_namespace, check_thread_id, encode_namespace
 from memalchemy.log import Log
 from memalchemy.statements import Answer, Program
 
@@ -28,7 +28,7 @@ class Scope:
 
     def __init__(self, db: Database, namespace: Iterable[str]) -> None:
         self.db = check_database(db, self)
-        self.namespace = tuple(namespace)
+        self.namespace = check_namespace(namespace)
         self._path = encode_namespace(self.namespace)
         self._cache = TipCache.of(db)
 

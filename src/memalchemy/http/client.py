@@ -28,7 +28,7 @@ from memalchemy.http.apart import apart
 from memalchemy.http.asking import DOCUMENTED, Asking, ids_of, listed
 from memalchemy.http.transport import Transport, malformed
 from memalchemy.keys import check_name, check_thread_id
-from memalchemy.mapping import from_mapping, to_mapping
+from memalchemy.mapping import check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata
 
 PAGE = 500
@@ -67,7 +67,7 @@ class HTTPCheckpointer(Asking):
         state_type: Any | None = None,
     ) -> None:
         self._transport = Transport(base_url, headers, auth, timeout, token)
-        self._state_type = state_type
+        self._state_type = check_state_type(state_type)
 
     @property
     def base_url(self) -> str:

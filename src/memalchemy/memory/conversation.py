@@ -64,6 +64,12 @@ class Conversation:
         ttl: Seconds | None = None,
     ) -> None:
         check_database(db, self)
+        if manager is not None and not isinstance(manager, ConversationManager):
+            what = manager.__name__ if isinstance(manager, type) else type(manager).__name__
+            raise TypeError(
+                f"manager is a ConversationManager, as SlidingWindowManager(window_size=20), "
+                f"not {what}"
+            )
         self.log = ThreadLog(db, namespace=namespace, index_text=index_text, ttl=ttl)
         self.thread_id = thread_id
         self.manager = manager

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from memalchemy.contracts import Seconds
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import Conflict, EpisodeNotFoundError, TooLarge
-from memalchemy.keys import MAX_ID_CHARACTERS, check_name, encode_id
+from memalchemy.keys import MAX_ID_CHARACTERS, check_name, check_namespace, encode_id
 from memalchemy.memory.finding import mode_of
 from memalchemy.store import Store
 from memalchemy.store.embedding import Embedder
@@ -216,7 +216,7 @@ class EpisodeStore(BaseEpisodeStore):
         super().__init__(max_results, recall_mode)
         check_database(db, self)
         self.store = Store(db, embedder=embedder, index=EMBEDDED if embedder else None, ttl=ttl)
-        self.namespace = tuple(namespace)
+        self.namespace = check_namespace(namespace)
         self._times = (*self.namespace, BY_TIME)
 
     def __repr__(self) -> str:

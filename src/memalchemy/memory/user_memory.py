@@ -16,6 +16,7 @@ from memalchemy.contracts import Seconds, StoreItem, check_limit
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import Conflict
 from memalchemy.events import operation
+from memalchemy.keys import check_namespace
 from memalchemy.memory.extracting import Extract, facts_of
 from memalchemy.memory.facts import (
     HALF_LIFE,
@@ -74,11 +75,9 @@ class UserMemoryStore:
         half_life: Seconds | None = HALF_LIFE,
         namespace: Sequence[str] = ("facts",),
     ) -> None:
-        if isinstance(namespace, str):
-            raise TypeError("a namespace is a tuple of strings, not one string")
         self.store = store if isinstance(store, Store) else Store(check_database(store, self))
         self.half_life = check_half_life(half_life)
-        self.namespace = tuple(namespace)
+        self.namespace = check_namespace(namespace)
 
     def __repr__(self) -> str:
         return f"UserMemoryStore({self.store!r})"

@@ -9,6 +9,7 @@ from typing import Any
 
 from memalchemy.contracts import Seconds, StoreItem
 from memalchemy.database import Database, HostConnection, check_database
+from memalchemy.keys import check_namespace
 from memalchemy.store import Store
 from memalchemy.store.embedding import Embedder
 from memalchemy.store.searching import FUSED, Ranked, fused
@@ -48,14 +49,12 @@ class VectorStore:
         embedder: Embedder | None = None,
         namespace: Sequence[str] = ("documents",),
     ) -> None:
-        if isinstance(namespace, str):
-            raise TypeError("a namespace is a tuple of strings, not one string")
         if not isinstance(store, Store):
             store = Store(check_database(store, self), embedder=embedder)
         elif embedder is not None:
             raise TypeError("a Store has its own embedder: give one to it, or a Database here")
         self.store = store
-        self.namespace = tuple(namespace)
+        self.namespace = check_namespace(namespace)
 
     def __repr__(self) -> str:
         return f"VectorStore({self.store!r}, namespace={self.namespace!r})"

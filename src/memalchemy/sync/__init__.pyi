@@ -786,14 +786,16 @@ class Conversation:
         """Make the conversation what a `snapshot` says, or a list of messages.
 
         Only the difference is written: messages that are the same from the start on stay. A
-        ``summary`` stands before the messages, or for the first ``summarized`` of them; with a list
-        the one that there is stays, if it stands for messages that do.
+        ``summary`` stands before the messages, or for the first ``summarized`` of them, of which
+        system messages stay; with a list the one that there is stays, if it stands for messages
+        that do. Whole or not at all.
         """
 
     def snapshot(self, *, connection: HostConnection | None = None) -> dict[str, Any]:
         """All there is, as plain values: ``messages`` (records), ``summary`` (a text or ``None``),
-        ``summarized`` (how many of the messages it stands for), and what `restore` was given
-        besides.
+        ``summarized`` (how many of the messages are behind it), and what `restore` was given
+        besides. Where the manager kept some of those, such as system messages, ``beginning`` is
+        what is told in their place, the summary among it.
         """
 
     def text(self, *, connection: HostConnection | None = None) -> str:
@@ -912,7 +914,10 @@ class ConversationView:
         """All messages that it knows, oldest first."""
 
     def refresh(self, *, connection: HostConnection | None = None) -> list[Message]:
-        """Look, and return the messages that are new; all, if ``restarted``. One round trip."""
+        """Look, and return the messages that are new; all, if ``restarted``. One round trip.
+
+        With *connection* nothing of it is remembered: what a transaction sees may be rolled back.
+        """
 
     @property
     def restarted(self) -> bool:

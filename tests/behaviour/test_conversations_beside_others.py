@@ -51,6 +51,7 @@ def interrupted(db: Database, meanwhile: Callable[[], Awaitable[Any]]) -> Conver
     return memalchemy.Conversation(db, "t", manager=SummarizingManager(4, 2, summarise))
 
 
+@pytest.mark.asyncio_only(reason="it happens in the middle of a call of the asynchronous object")
 async def test_amending_what_was_deleted_meanwhile_changes_nothing(
     db: Database, talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ TITLES = {
     "vectors": "Search by vectors",
     "text": "Search by words",
     "hybrid": "Search by both",
+    "conversations": "Conversations",
 }
 """The groups, in the order of the report."""
 

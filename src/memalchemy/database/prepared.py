@@ -92,8 +92,9 @@ def _row_type(names: list[str]) -> Any:
 class Plans:
     """How statements are sent, for as long as they live; those of the registry live for ever."""
 
-    def __init__(self, schema: str | None = None) -> None:
+    def __init__(self, schema: str | None = None, statement_timeout: float | None = None) -> None:
         self.schema = schema
+        self.statement_timeout = statement_timeout
         self._compiling: dict[str, Any] = {}
         if schema is not None:
             self._compiling = {

@@ -87,7 +87,7 @@ class Served:
         psycopg = target is not None and target.url.drivername == "postgresql+psycopg"
         self._deadline = statement_timeout if psycopg and pgbouncer else None
         straight = target is not None and _goes_straight(target, pgbouncer, engine_options)
-        self._plans = Plans(schema) if straight else None
+        self._plans = Plans(schema, statement_timeout) if straight else None
         self._engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Engines]
         self._engines = weakref.WeakKeyDictionary()
         self._pid = os.getpid()

@@ -20,6 +20,9 @@ from memalchemy.statements import Answer
 
 T = TypeVar("T")
 
+_PREPARED = "memalchemy_prepared"
+"""Under which the pool keeps, with a connection, the texts that were sent on it."""
+
 
 class Straight(Prepared):
     """Runs statements on one connection of asyncpg's, in one greenlet.
@@ -32,6 +35,8 @@ class Straight(Prepared):
     def __init__(self, connection: Connection, plans: Plans) -> None:
         super().__init__(connection, plans)
         self._leaves_transactions_alone = False
+        self._limit = plans.statement_timeout
+        self._prepared: set[str] = connection.info.setdefault(_PREPARED, set())
 
     def give_way(self) -> Connection:
         if not self._leaves_transactions_alone:
@@ -55,9 +60,11 @@ class Straight(Prepared):
 
     def _send(self, plan: Plan, values: Sequence[Any]) -> Answer:
         if plan.width:
-            rows = plan.rows(self._wait(plan.sql, self.raw.fetch(plan.sql, *values)))
+            answer = self.raw.fetch(plan.sql, *values, timeout=self._timeout(plan.sql))
+            rows = plan.rows(self._wait(plan.sql, answer))
             return Answer(rows, len(rows))
-        status = self._wait(plan.sql, self.raw.execute(plan.sql, *values))
+        answer = self.raw.execute(plan.sql, *values, timeout=self._timeout(plan.sql))
+        status = self._wait(plan.sql, answer)
         number = status.rpartition(" ")[2]
         return Answer((), int(number) if number.isdecimal() else -1)
 
@@ -74,6 +81,15 @@ class Straight(Prepared):
         """Nothing is lent with a transaction: what others write would be part of it, and lost."""
         if not self.raw.is_closed() and self.raw.is_in_transaction():
             self.connection.invalidate()
+
+    def _timeout(self, sql: str) -> float | None:
+        """What a text takes that is prepared first, which is a round trip and a time of its own;
+        else the connection's own limit.
+        """
+        if self._limit is None or sql in self._prepared:
+            return None
+        self._prepared.add(sql)
+        return 2 * self._limit
 
     def _roll_back(self) -> None:
         try:

@@ -27,6 +27,8 @@ from memalchemy import (
 from memalchemy.codec.sealing import generate_key
 from memalchemy.memory import MemoryType
 
+pytestmark = pytest.mark.own_keys
+
 OLD, NEW = generate_key(), generate_key()
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 READABLE = r'readable=\("text",\)'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
+import re
 import shutil
 import sqlite3
 import stat
@@ -267,3 +268,16 @@ async def test_a_read_only_file_is_a_lack_of_rights_on_that_file(read_only: Path
     assert isinstance(error, AuthenticationFailed | DatabaseUnreachable)
     assert f"{read_only}/agent.db" in str(error)
     assert "grants" not in str(error), "there are no GRANTs on a file"
+
+
+def test_every_code_that_the_sources_spell_is_on_a_page_for_users() -> None:
+    root = Path(__file__).parents[1]
+    pages = "".join(
+        root.joinpath("docs", page).read_text("utf-8")
+        for page in ("errors.md", "command-line.md", "http.md")
+    )
+    sources = "".join(path.read_text("utf-8") for path in root.joinpath("src").rglob("*.py"))
+    spelt = set(re.findall(r"\b(?:MA-[A-Z]+(?:-[A-Z]+)*|HTTP-(?={))", sources))
+
+    assert {"MA-USAGE", "MA-OUTPUT", "MA-ARGUMENT", "HTTP-"} <= spelt
+    assert [code for code in sorted(spelt) if f"`{code}" not in pages] == []

@@ -171,6 +171,20 @@ def test_what_is_not_a_url_is_refused_with_examples_of_those_that_are(nonsense: 
         Database(nonsense)
 
 
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("sqlite:agent.db", "sqlite:///agent.db"),
+        ("sqlite:dir/agent.db", "sqlite:///dir/agent.db"),
+        ("sqlite:/var/agent.db", "sqlite:////var/agent.db"),
+    ],
+)
+def test_the_name_of_a_checkpointer_is_answered_with_the_url(text: str, url: str) -> None:
+    with pytest.raises(UnknownURL) as caught:
+        Database(text)
+    assert str(caught.value).endswith(f"did you mean {url}?")
+
+
 @pytest.mark.parametrize("scheme", ["mysql", "mongodb", "redis", "mysql+pymysql", "https"])
 def test_a_database_that_memalchemy_does_not_work_on_is_named(scheme: str) -> None:
     with pytest.raises(UnknownURL, match=f"does not work on '{scheme.split('+')[0]}'"):

@@ -121,19 +121,32 @@ def check_tenant(text: object) -> str:
     return text
 
 
-def encode_namespace(parts: Iterable[str]) -> str:
-    """Spell a namespace as a path: ``()`` is ``/``, ``("a", "b")`` is ``/a/b/``.
+def check_namespace(parts: Iterable[str]) -> tuple[str, ...]:
+    """Return *parts* as a tuple if they can be a namespace; raise before anything is sent if not.
 
-    Every part ends in ``/`` and escapes it, so no two namespaces collide and everything below a
-    namespace is one byte range. Raises `TooLarge` over 512 bytes, `TypeError` on a non-string part.
+    Raises:
+        TypeError: one string, which a tuple would take apart, or a part that is none.
+        TooLarge: over 512 bytes as stored.
+        ValueError: a part holds a lone surrogate.
     """
-    if isinstance(parts, str):
-        raise TypeError("a namespace is a tuple of strings, not one string")
+    if isinstance(parts, str) or not isinstance(parts, Iterable):
+        what = "one string" if isinstance(parts, str) else type(parts).__name__
+        raise TypeError(f"a namespace is a tuple of strings, not {what}")
     checked = tuple(parts)
     for part in checked:
         if not isinstance(part, str):
             raise TypeError(f"a namespace part must be a str, not {type(part).__name__}")
-    return _path_of(checked)
+    _path_of(checked)
+    return checked
+
+
+def encode_namespace(parts: Iterable[str]) -> str:
+    """Spell a namespace as a path: ``()`` is ``/``, ``("a", "b")`` is ``/a/b/``.
+
+    Every part ends in ``/`` and escapes it, so no two namespaces collide and everything below a
+    namespace is one byte range. Raises what `check_namespace` raises.
+    """
+    return _path_of(check_namespace(parts))
 
 
 @lru_cache(maxsize=1024)

@@ -73,6 +73,28 @@ def from_mapping(stored: dict[str, Any], state_type: Any | None) -> Any:
     return state_type(stored)
 
 
+def check_state_type(state_type: Any) -> Any:
+    """Return *state_type* if `from_mapping` can build one.
+
+    Raises:
+        TypeError: a class that has no way to be made of what is stored, or no class at all.
+    """
+    known = (
+        state_type is None
+        or callable(getattr(state_type, "from_checkpoint", None))
+        or _is_model(state_type)
+        or (isinstance(state_type, type) and issubclass(state_type, Mapping))
+        or (callable(state_type) and not isinstance(state_type, type))
+    )
+    if not known:
+        what = state_type.__name__ if isinstance(state_type, type) else type(state_type).__name__
+        raise TypeError(
+            "state_type is a pydantic model, or a class with from_checkpoint() and "
+            f"to_checkpoint(), not {what}"
+        )
+    return state_type
+
+
 def plain(value: Any) -> Any:
     """*value* with what its pydantic models give as JSON in their place, at any depth."""
     if isinstance(value, dict):

@@ -22,6 +22,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     SerializerFunctionWrapHandler,
+    ValidationError,
     WrapSerializer,
     field_validator,
     model_validator,
@@ -130,6 +131,11 @@ def _json_object(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+_A_MESSAGE_IS = (
+    "a message is a Message, a mapping in OpenAI's format or an object with role and content"
+)
+
+
 class Message(_Record):
     """One message of a conversation. Frozen; unknown fields are kept.
 
@@ -168,20 +174,31 @@ class Message(_Record):
 
         Raises:
             TypeError: it is none of these.
-            ValueError: a field has the wrong type (pydantic's ValidationError is one).
+            ValueError: a field is missing or has the wrong type; what it holds is not quoted.
         """
         if isinstance(message, Message):
             return message
         if isinstance(message, Mapping):
-            return cls.model_validate(dict(message))
+            return cls._checked(dict(message))
         if not role_of(message) or not hasattr(message, "content"):
-            raise TypeError(
-                "a message is a Message, a mapping in OpenAI's format or an object with role and "
-                f"content, not {type(message).__name__}"
-            )
+            raise TypeError(f"{_A_MESSAGE_IS}, not {type(message).__name__}")
         fields = {name: read(message, name) for name in cls.model_fields}
         given = _fields_of(message) | fields | {"role": role_of(message)}
-        return cls.model_validate({key: value for key, value in given.items() if value is not None})
+        return cls._checked({key: value for key, value in given.items() if value is not None})
+
+    @classmethod
+    def _checked(cls, fields: dict[str, Any]) -> Message:
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as error:
+            found = error.errors(include_url=False, include_context=False, include_input=False)
+        # Their first parts are names of ours; below them are keys that the application chose.
+        wrong = {str(one["loc"][0]): one["type"] for one in reversed(found) if one["loc"]}
+        said = [
+            f"its {name} {'is missing' if why == 'missing' else 'is of a wrong type'}"
+            for name, why in sorted(wrong.items())
+        ]
+        raise ValueError(f"{_A_MESSAGE_IS}: {', '.join(said) or 'this is none'}")
 
     @classmethod
     def system(cls, content: str | list[Any], **fields: Any) -> Self:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import memalchemy
-from memalchemy import Conversation, ConversationStore, Database
+from memalchemy import Conversation, ConversationStore, Database, NotSerialisable
 from memalchemy.events import Event, subscribe
 from memalchemy.state import Message
 
@@ -133,3 +133,69 @@ async def test_a_conversation_and_a_store_are_two_ways_to_one_history(
 
     assert await conversations.load("c") == [*HISTORY, Message.assistant("ciao")]
     assert [hit.thread_id for hit in await talk.log.search("ciao")] == ["c"]
+
+
+async def test_a_snapshot_that_cannot_be_saved_whole_changes_nothing(
+    conversations: ConversationStore,
+) -> None:
+    await conversations.save("c", {"messages": HISTORY, "summary": "before"})
+    other = [Message.user("other")]
+    bad: list[Any] = [
+        ({"messages": other, "summary": 7}, TypeError),
+        ({"messages": other, "summary": "other", "more": object()}, NotSerialisable),
+    ]
+
+    for given, error in bad:
+        with pytest.raises(error):
+            await conversations.save("c", given)
+
+    assert await conversations.load("c") == HISTORY
+    assert (await conversations.load_snapshot("c") or {})["summary"] == "before"
+
+
+async def test_of_two_snapshots_saved_at_once_one_is_there_with_its_own_summary(
+    conversations: ConversationStore,
+) -> None:
+    ours: dict[str, Any] = {"messages": [Message.user("ours")] * 5, "summary": "ours"}
+    theirs: dict[str, Any] = {"messages": [Message.user("theirs")] * 5, "summary": "theirs"}
+
+    for name in ("c", "d", "e"):
+        given = [(ours, 1), (theirs, 2)] * 3
+        await asyncio.gather(
+            *(conversations.save(name, whole | {"summarized": n}) for whole, n in given)
+        )
+        found = await conversations.load_snapshot(name) or {}
+        of = ours if found["summarized"] == 1 else theirs
+        assert (await conversations.load(name), found["summary"]) == (of["messages"], of["summary"])
+
+
+async def test_a_summary_that_stays_the_same_stands_for_what_is_saved_with_it(
+    conversations: ConversationStore,
+) -> None:
+    def snapshot(first: str, summarized: int) -> dict[str, Any]:
+        messages = [Message.user(first), *HISTORY]
+        return {"messages": messages, "summary": "the same", "summarized": summarized}
+
+    given: dict[str, Any]
+    for n, given in enumerate([snapshot("a", 2), snapshot("a", 3), snapshot("A", 3)]):
+        await conversations.save("c", given | {"n": n if n < 2 else True})
+
+        found = await conversations.load_snapshot("c") or {}
+        assert (found["summary"], found["summarized"]) == ("the same", given["summarized"])
+        assert found["n"] is (n if n < 2 else True)
+
+
+@pytest.mark.parametrize("ttl", [None, 3600])
+async def test_a_snapshot_without_messages_is_kept(db: Database, ttl: int | None) -> None:
+    conversations = memalchemy.ConversationStore(db, ttl=ttl)
+    await conversations.save("c", {"messages": [], "summary": "long ago", "todo": ["x"]})
+
+    assert await conversations.load_snapshot("c") == {
+        "messages": [],
+        "summary": "long ago",
+        "summarized": 0,
+        "todo": ["x"],
+    }
+    assert await conversations.load("c") == []
+    assert await conversations.delete("c") is True
+    assert await conversations.load_snapshot("c") is None

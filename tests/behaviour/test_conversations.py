@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -328,6 +329,51 @@ async def test_a_snapshot_restores_messages_summary_and_whatever_else(db: Databa
     assert await talk.snapshot() == {"messages": [], "summary": None, "summarized": 0}
 
 
+@pytest.mark.parametrize("carried", [True, False])
+async def test_a_restored_conversation_keeps_what_its_manager_kept(
+    db: Database, carried: bool
+) -> None:
+    asked = Asked()
+    talk = memalchemy.Conversation(db, "t", manager=SummarizingManager(6, 2, asked))
+    await talk.add(Message.system("never tell the password"))
+    await turns(talk, 0, 5)
+    managed = said(await talk.messages())
+    snapshot = await talk.snapshot()
+    if not carried:  # as others write it
+        del snapshot["beginning"]
+
+    copy = memalchemy.Conversation(db, "u", manager=SummarizingManager(6, 2, asked))
+    await copy.restore(snapshot)
+
+    assert managed[0] == "never tell the password"
+    assert said(await copy.messages()) == managed
+    assert asked.times == 1
+    assert (await copy.snapshot())["summarized"] == snapshot["summarized"]
+
+
+async def test_a_restored_conversation_keeps_its_head(db: Database) -> None:
+    def fresh(name: str) -> Conversation:
+        manager = ContextCompactor(200, head_turns=1, tail_token_fraction=0.3)
+        return memalchemy.Conversation(db, name, manager=manager)
+
+    talk, copy = fresh("t"), fresh("u")
+    for n in range(12):
+        await talk.add(f"q{n} " + "word " * 20, f"a{n} " + "word " * 20)
+    managed = said(await talk.messages())
+    await copy.restore(await talk.snapshot())
+
+    assert managed[0].startswith("q0")
+    assert said(await copy.messages()) == managed
+    beginning = (await talk.snapshot())["beginning"]
+    await copy.restore(await talk.snapshot() | {"summary": "another"})
+    assert (await copy.snapshot())["summary"] == "another"
+    for bad in ("text", [7]):
+        with pytest.raises((TypeError, ValueError)):
+            await copy.restore(await talk.snapshot() | {"beginning": bad})
+    assert said([message_of(one) for one in beginning])[0].startswith("q0")
+    assert (await copy.snapshot())["summary"] == "another"
+
+
 async def test_a_summary_of_what_is_elsewhere_stands_before_the_messages(db: Database) -> None:
     talk = memalchemy.Conversation(db, "t", manager=SummarizingManager(6, 2))
     await talk.restore({"messages": [{"role": "user", "content": "so?"}], "summary": "long ago"})
@@ -497,3 +543,27 @@ def test_a_message_made_fast_is_the_message(record: dict[str, str]) -> None:
     assert repr(fast) == repr(slow)
     with pytest.raises(ValueError, match="frozen"):
         fast.content = "changed"
+
+
+@pytest.mark.parametrize(
+    ("stranger", "wrong"),
+    [
+        ({"foo": "hush"}, "its role is missing"),
+        (
+            {"role": "user", "content": 7, "name": ["hush"]},
+            "its content is of a wrong type, its",
+        ),
+        ({"role": "tool", "content": "x", "tool_calls": "hush"}, "its tool_calls is of a wrong"),
+    ],
+)
+async def test_what_is_no_message_is_told_what_one_is_and_is_not_quoted(
+    db: Database, stranger: Any, wrong: str
+) -> None:
+    conversation = Conversation(db, "thread")
+
+    with pytest.raises(ValueError, match=f"a message is a Message.*: {wrong}") as caught:
+        await conversation.add({"role": "user", "content": "hello"}, stranger)
+
+    assert type(caught.value) is ValueError
+    assert "hush" not in "".join(traceback.format_exception(caught.value))
+    assert await conversation.messages() == []

@@ -19,8 +19,13 @@ from memalchemy import (
     EpisodeStore,
     EpisodicMemory,
     RecallMode,
+    TooLarge,
 )
-from memalchemy.memory.episodes import BaseEpisodeStore, MaxResultsExceededWarning
+from memalchemy.memory.episodes import (
+    LONGEST_ID,
+    BaseEpisodeStore,
+    MaxResultsExceededWarning,
+)
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -136,6 +141,37 @@ async def test_an_expired_episode_is_gone_from_every_path(db: Database) -> None:
     await until_gone(store.store, store.namespace, one.id_)
 
     assert await store.recent() == await store.recall("short") == []
+
+
+async def test_an_update_has_an_episode_among_the_latest_for_as_long_as_it_is_there(
+    db: Database,
+) -> None:
+    one, short, lasting = episode("kept"), EpisodeStore(db, ttl=0.3), EpisodeStore(db)
+    await short.write(one)
+    await lasting.update(one.model_copy(update={"result": "done"}))
+    await short.store.put(("later",), "written", None)
+    await until_gone(short.store, ("later",), "written")
+
+    assert await lasting.count() == 1
+    assert [one.result for one in await lasting.recent()] == ["done"]
+
+
+async def test_an_id_may_be_as_long_as_a_time_leaves_room_for(store: EpisodeStore) -> None:
+    longest = episode("long", id_="i" * LONGEST_ID)
+    await store.write(longest)
+    assert await store.recent() == [longest]
+
+    for id_ in ("i" * (LONGEST_ID + 1), "i" * 256, "\x00" * LONGEST_ID):
+        with pytest.raises(TooLarge, match="id_ of an episode"):
+            await store.write(episode("too long", id_=id_))
+    assert await store.count() == 1
+
+
+def test_what_is_wrong_with_an_episode_does_not_say_what_was_said() -> None:
+    with pytest.raises(ValidationError) as wrong:
+        Episode(task="fine", rollout=["Secret plans"])  # type: ignore[arg-type]
+
+    assert "Secret" not in str(wrong.value)
 
 
 async def test_two_that_write_one_episode_leave_one(db: Database) -> None:

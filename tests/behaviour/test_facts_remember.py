@@ -87,6 +87,36 @@ async def test_the_method_can_be_named(facts: UserMemoryStore) -> None:
     assert "I like tea" in await Agent()([user("?")], "ada")
 
 
+@pytest.mark.parametrize("named", [None, "run"])
+async def test_a_static_method_stays_one(facts: UserMemoryStore, named: str | None) -> None:
+    @remember(store=facts, method=named)
+    class Agent:
+        @staticmethod
+        async def run(messages: list[Any], user_id: str) -> str:
+            return block_of(messages)
+
+    await Agent.run([user("I like tea")], "ada")
+    assert "I like tea" in await Agent().run([user("?")], user_id="ada")
+
+
+@pytest.mark.parametrize("named", [None, "run"])
+async def test_a_class_method_stays_one(facts: UserMemoryStore, named: str | None) -> None:
+    @remember(store=facts, method=named, user_id=lambda call: call["cls"].user)
+    class Agent:
+        user = "ada"
+
+        @classmethod
+        async def run(cls, messages: list[Any]) -> str:
+            return cls.user + block_of(messages)
+
+    class Other(Agent):
+        user = "bob"
+
+    await Agent.run([user("I like tea")])
+    assert "I like tea" in await Agent().run([user("?")])
+    assert await Other.run([user("?")]) == "bob"
+
+
 async def test_several_methods_that_take_messages_are_asked_about(facts: UserMemoryStore) -> None:
     class Agent:
         async def run(self, messages: list[Any], user_id: str) -> None: ...
@@ -237,7 +267,7 @@ async def test_a_failing_extraction_costs_no_answer_and_is_told(
     async def agent(messages: list[Any], user_id: str) -> str:
         return "answer"
 
-    with events() as told, caplog.at_level(logging.WARNING):
+    with events() as told, caplog.at_level(logging.DEBUG):
         assert await remember(store=facts, extract=extract)(agent)([user("Secret")], "ada") == (
             "answer"
         )

@@ -168,6 +168,31 @@ async def test_a_swap_of_what_is_not_there_creates_it_once(kv: KeyValue) -> None
     assert await kv.read_all() == {"k": "first", "new": "first"}
 
 
+async def test_a_swap_of_an_entry_fails_where_the_key_was_removed_and_written_anew(
+    kv: KeyValue,
+) -> None:
+    await kv.write("k", "free")
+    entry = await kv.read_entry("k")
+    assert entry is not None
+    await kv.delete("k")
+    assert await kv.write("k", "taken") == entry.version
+
+    assert await kv.compare_and_swap("k", entry, "mine") is False
+    assert await kv.read("k") == "taken"
+
+
+async def test_a_swap_of_an_entry_fails_where_it_expired_and_was_written_anew(
+    kv: KeyValue,
+) -> None:
+    await kv.write("k", "free", ttl=0.2)
+    entry = await kv.read_entry("k")
+    assert entry is not None
+    await until_gone(kv.store, kv.namespace, "k")
+    await kv.write("k", "taken")
+
+    assert await kv.compare_and_swap("k", entry, "mine") is False
+
+
 async def test_a_swap_of_an_entry_fails_once_somebody_has_written(kv: KeyValue) -> None:
     await kv.write("k", None)
     entry = await kv.read_entry("k")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from sqlalchemy import Engine, event, func, select, text
 
 from memalchemy import Database, Store
-from memalchemy.errors import StatementFailed
+from memalchemy.errors import DatabaseUnreachable, StatementFailed
 from memalchemy.events import subscribe
 from memalchemy.statements import Program
 from oracle import strict
@@ -206,6 +207,42 @@ async def test_a_transaction_that_fails_is_undone_and_its_connection_goes_on(
         with pytest.raises(error):
             await db.write(program)
         assert not await db.read(noted)
+        await _use(db)
+
+
+async def test_a_connection_whose_begin_took_too_long_is_not_used_again(
+    open_: Open, postgres: Postgres, name: str
+) -> None:
+    def pid() -> Program[int]:
+        rows = yield select(func.pg_backend_pid().label("pid")), {}
+        return int(rows[0].pid)
+
+    db = open_(**ROOM, connect_args={"command_timeout": 0.5})
+    async with db:
+        before = await db.read(pid)
+        os.kill(before, signal.SIGSTOP)
+        try:
+            with pytest.raises(DatabaseUnreachable, match="timeout"):
+                await db.write(pid, single=False)
+        finally:
+            os.kill(before, signal.SIGCONT)
+        # On a connection where BEGIN was done after all, this would be acknowledged and undone.
+        await Store(db).put(HERE, "k", {"n": 1})
+        assert await db.read(pid) != before
+        async with Database(postgres.url(name), tenant=db.tenant) as other:
+            assert await Store(other).get(HERE, "k") == {"n": 1}
+
+
+async def test_a_connection_that_a_program_left_in_a_transaction_is_not_lent_again(
+    open_: Open,
+) -> None:
+    def begin() -> Program[int]:
+        yield text("BEGIN"), {}
+        rows = yield select(func.pg_backend_pid().label("pid")), {}
+        return int(rows[0].pid)
+
+    async with open_(**ROOM) as db:
+        assert await db.read(begin) != await db.read(begin)
         await _use(db)
 
 

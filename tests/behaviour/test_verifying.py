@@ -331,6 +331,7 @@ async def test_garbage_is_a_note(alone: Database, thread: Checkpointer) -> None:
 
     assert report.ok
     assert [(f.code, f.severity) for f in report.findings] == [("unused", "note")]
+    assert report.findings[0].sentence.startswith("1 state has no name")
 
 
 async def test_a_sample_reads_no_more_than_was_asked_for(

@@ -82,6 +82,39 @@ def test_log_search_finds_words_of_messages(call: Call, talked: str) -> None:
     assert [(hit["position"], hit["score"]) for hit in hits] == [(3, 1.0)]
 
 
+def test_log_search_looks_in_every_log_that_has_entries(call: Call, file_url: str) -> None:
+    async def fill() -> None:
+        async with Database(file_url) as db:
+            await ThreadLog(db).append("job-7", {"note": "the gift card was refused"})
+            await ThreadLog(db, namespace=("conversation",)).append("support-42", TALK)
+
+    asyncio.run(fill())
+    log = ("--db", file_url, "log", "search", "--json")
+    everywhere = call(*log, "gift card refused").json
+    one = call(*log, "gift", "--namespace", "log").json
+    of_one = call(*log, "gift", "--thread", "support-42").json
+    best = call(*log, "gift card refused", "--limit", "1").json
+
+    assert [(hit["thread_id"], hit["namespace"]) for hit in everywhere] == [
+        ("job-7", ["log"]),
+        ("support-42", ["conversation"]),
+    ]
+    assert [hit["thread_id"] for hit in one] == ["job-7"]
+    assert [hit["thread_id"] for hit in of_one] == ["support-42"]
+    assert [hit["thread_id"] for hit in best] == ["job-7"]
+    assert "conversation" in call("--db", file_url, "log", "search", "gift").out
+
+
+def test_a_thread_that_has_entries_only_is_not_called_missing(call: Call, talked: str) -> None:
+    for command in ("history", "show", "stats"):
+        answer = call("--db", talked, command, "job")
+
+        assert answer.code == 1
+        assert "error [MA-NOT-FOUND]: thread 'job' has entries" in answer.err
+        assert "log tail" in answer.err
+        assert "there is no thread" in call("--db", talked, command, "nobody").err
+
+
 def test_threads_says_that_there_are_logs_besides(call: Call, talked: str) -> None:
     answer = call("--db", talked, "threads")
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import shlex
 import sqlite3
+from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from commandline import Answer, Call, lines, thread
+
+from memalchemy.verify import Finding, Report
 
 
 def change(url: str, sql: str) -> None:
@@ -121,3 +125,12 @@ def _run(call: Call, url: str, remedy: str) -> Answer:
     program, *arguments = shlex.split(remedy)
     assert program == "memalchemy"
     return call("--db", url, *arguments)
+
+
+def test_the_page_names_every_field_of_the_json_and_of_a_finding() -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "command-line.md").read_text("utf-8")
+    said = page.partition("### `verify`")[2].partition("\n## ")[0].partition("JSON:")[2]
+
+    for record in (Report, Finding):
+        for field in fields(record):
+            assert f'"{field.name}"' in said, field.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import pickle
 import subprocess
 import sys
@@ -198,6 +199,21 @@ def test_anything_else_is_a_value_error_that_shows_no_key(keys: Any) -> None:
     assert raised.value.__cause__ is None
 
 
+@pytest.mark.parametrize("around", ["{}\n", " {}\r\n", "\n{} "])
+def test_a_key_as_it_is_read_from_a_file_is_the_key(around: str) -> None:
+    read = around.format(KEY)
+    sealed = RING.seal("zvalue1", 5, b"payload")
+
+    for given_as in (read, read.encode()):
+        assert Keyring([given_as]).open(*sealed) == ("zvalue1", 5, b"payload")
+
+
+def test_what_is_not_a_key_is_called_that() -> None:
+    for wrong in ("", "\n", KEY[:-2], f"{KEY[:20]}\n{KEY[20:]}"):
+        with pytest.raises(ValueError, match=r"^this is not a key: it has \d+ bytes; a key is"):
+            Keyring([wrong])
+
+
 def test_no_key_is_in_what_is_shown_of_a_keyring() -> None:
     ring = Keyring([KEY, OTHER])
 
@@ -273,3 +289,16 @@ def test_a_database_without_keys_does_not_import_the_package() -> None:
     )
 
     assert ended.stdout.strip() == "False"
+
+
+def test_a_name_of_a_text_is_its_keys_and_without_keys_its_hash() -> None:
+    first, second = generate_key(), generate_key()
+    name = Keyring([first]).name_of("likes tea", 24)
+
+    assert name == Keyring([first, second]).name_of("likes tea", 24)
+    assert len({name, Keyring([second, first]).name_of("likes tea", 24)}) == 2
+    assert len(name) == 24
+    assert name != Keyring([first]).name_of("likes tea!", 24)
+    # What was kept under such names is found again by every release.
+    assert Keyring().name_of("likes tea", 64) == hashlib.sha256(b"likes tea").hexdigest()
+    assert Keyring([first]).name_of("\ud800", 12) != Keyring().name_of("\ud800", 12)

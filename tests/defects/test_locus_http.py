@@ -124,7 +124,7 @@ async def test_l8_a_capability_that_is_said_is_there_and_one_that_is_not_says_so
             assert len(await client.list_with_metadata()) == 1
             assert await client.copy_thread("thread", "copy") is True
             assert await client.vacuum(0) == 2
-    with answering(saying(404, b"", "text/plain")) as url:
+    with answering(saying(404, b'{"detail": "Not Found"}')) as url:
         async with HTTPCheckpointer(url) as client:
             assert not client.capabilities.search
             with pytest.raises(CapabilityMissing):

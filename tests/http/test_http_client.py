@@ -7,11 +7,13 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from pydantic import BaseModel
@@ -175,6 +177,28 @@ async def test_a_write_without_an_answer_may_have_happened_and_is_sent_once() ->
             assert sent[1:] == [b"GET"] * 3
 
 
+async def test_a_write_whose_answer_makes_no_sense_may_have_happened() -> None:
+    able = json.loads(OURS) | {"calls": ["fork", "copy_thread", "prune", "list_threads"]}
+
+    def odd(connection: socket.socket) -> None:
+        asks = b"/capabilities" in request_of(connection)
+        connection.sendall(response(200, json.dumps(able).encode() if asks else b"[17]"))
+
+    with answering(odd) as url:
+        async with HTTPCheckpointer(url, timeout=2) as client:
+            for write in (
+                client.fork("thread"),
+                client.copy_thread("thread", "other"),
+                client.prune(keep_last=1),
+            ):
+                with pytest.raises(DatabaseUnreachable, match="may or may not") as caught:
+                    await write
+                assert caught.value.maybe_applied
+            with pytest.raises(DatabaseUnreachable) as caught:
+                await client.list_threads()
+            assert not caught.value.maybe_applied
+
+
 async def test_a_read_is_repeated_until_the_server_is_back() -> None:
     answers = iter([b"", response(503, b"busy", "text/plain")])
 
@@ -240,8 +264,11 @@ def test_every_error_of_memalchemy_survives_the_way(kind: type[MemalchemyError])
 
 async def test_a_wrong_token_is_an_authentication_failure(db: Database) -> None:
     with running(db, tokens={TOKEN: db.tenant}) as url:
-        for client in (HTTPCheckpointer(url), HTTPCheckpointer(url, token=TOKEN + "x")):
-            with pytest.raises(AuthenticationFailed) as caught:
+        for client, why in (
+            (HTTPCheckpointer(url), r"no token was given: HTTPCheckpointer\(url, token="),
+            (HTTPCheckpointer(url, token=TOKEN + "x"), "refused the token"),
+        ):
+            with pytest.raises(AuthenticationFailed, match=why) as caught:
                 await client.load("thread")
             assert TOKEN not in str(caught.value) + repr(client)
             await client.close()
@@ -346,9 +373,10 @@ async def test_its_events_tell_names_and_no_content(base_url: str) -> None:
 class Foreign:
     """A server with the documented endpoints and nothing else."""
 
-    def __init__(self, listing: str) -> None:
+    def __init__(self, listing: str, nowhere: bytes | None = None) -> None:
         self.states: dict[str, dict[str, bytes]] = {}
         self.listing = listing
+        self.nowhere = nowhere or response(404, b'{"detail": "Not Found"}')
 
     def __call__(self, connection: socket.socket) -> None:
         head, _, body = request_of(connection).partition(b"\r\n\r\n")
@@ -361,7 +389,7 @@ class Foreign:
     def answer(self, method: str, path: str, body: bytes) -> bytes:
         parts = path.strip("/").split("/")
         if parts[0] != "threads" or len(parts) < 3:
-            return response(404, b"not here", "text/plain")
+            return self.nowhere
         thread = self.states.setdefault(parts[1], {})
         if method == "POST":
             made = json.loads(body)["checkpoint_id"]
@@ -375,13 +403,20 @@ class Foreign:
                 200, json.dumps({"data": ids} if "data" in self.listing else ids).encode()
             )
         if method == "DELETE":
-            return response(204 if thread.pop(parts[3], None) else 404, b"")
-        return response(200, thread[parts[3]]) if parts[3] in thread else response(404, b"")
+            return response(204, b"") if thread.pop(parts[3], None) else ABSENT
+        return response(200, thread[parts[3]]) if parts[3] in thread else ABSENT
 
 
+ABSENT = response(404, b'{"detail": "there is no such checkpoint"}')
+PAGE_404 = response(404, b"<html><h1>404 Not Found</h1></html>", "text/html")
+
+
+@pytest.mark.parametrize("nowhere", [None, PAGE_404], ids=["JSON 404", "HTML 404"])
 @pytest.mark.parametrize("listing", ["ids", "objects", "data ids", "data objects"])
-async def test_a_server_with_the_documented_endpoints_alone_is_enough(listing: str) -> None:
-    with answering(Foreign(listing)) as url:
+async def test_a_server_with_the_documented_endpoints_alone_is_enough(
+    listing: str, nowhere: bytes | None
+) -> None:
+    with answering(Foreign(listing, nowhere)) as url:
         async with HTTPCheckpointer(url) as client:
             assert await client.load("a/b") is None
             assert await client.list_checkpoints("a/b") == []
@@ -413,6 +448,77 @@ async def test_what_a_foreign_server_cannot_do_is_said_before_it_is_asked() -> N
                     await call
             assert isinstance(CapabilityMissing(""), NotImplementedError)
             assert await client.load("thread") is None
+
+
+EVERYTHING: dict[str, Callable[[HTTPCheckpointer], Any]] = READS | {
+    "delete": lambda c: c.delete("thread"),
+    "delete one": lambda c: c.delete("thread", "id"),
+    "save": lambda c: c.save({}, "thread"),
+    "search": lambda c: c.search("word"),
+}
+
+
+async def test_a_wrong_path_of_a_right_server_is_an_error_and_no_absence(base_url: str) -> None:
+    client = HTTPCheckpointer(base_url + "/nope", timeout=5)
+    with pytest.raises(DatabaseUnreachable, match="404"):
+        await client.connect()
+    for call in EVERYTHING.values():
+        with pytest.raises(DatabaseUnreachable, match="404"):
+            await call(client)
+    await client.close()
+
+
+@pytest.mark.parametrize("call", EVERYTHING)
+@pytest.mark.parametrize(
+    "page",
+    [
+        PAGE_404,
+        response(404, b""),
+        response(404, b"404", "text/plain"),
+        response(404, b'{"detail": "Not Found"}'),
+        response(302, b"", "text/html", "Location: /login"),
+    ],
+    ids=["HTML", "empty", "a number", "JSON for every path", "a login page"],
+)
+async def test_what_a_proxy_answers_for_every_path_is_an_error_and_no_absence(
+    page: bytes, call: str
+) -> None:
+    def proxy(connection: socket.socket) -> None:
+        request_of(connection)
+        connection.sendall(page)
+
+    lacks = b"detail" in page and call in ("search", "metadata")
+    wanted = CapabilityMissing if lacks else DatabaseUnreachable
+    with answering(proxy) as url:
+        client = HTTPCheckpointer(url, timeout=2)
+        with pytest.raises(wanted):
+            await EVERYTHING[call](client)
+        await client.close()
+
+
+async def test_what_a_proxy_said_for_a_while_is_not_what_the_server_is(base_url: str) -> None:
+    target = urlsplit(base_url)
+    is_up = threading.Event()
+
+    def proxy(connection: socket.socket) -> None:
+        request = request_of(connection)
+        if not is_up.is_set():
+            connection.sendall(PAGE_404)
+            return
+        with socket.create_connection((target.hostname, target.port)) as server:
+            server.sendall(request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+            while answer := server.recv(65536):
+                connection.sendall(answer)
+
+    with answering(proxy) as url:
+        client = HTTPCheckpointer(url, timeout=5)
+        with pytest.raises(DatabaseUnreachable):
+            await client.load("thread")
+        is_up.set()
+        assert await client.load("thread") is None
+        assert await client.list_threads() == []
+        assert client.capabilities.search
+        await client.close()
 
 
 async def test_a_state_of_a_foreign_server_that_cannot_be_read_is_corrupt() -> None:

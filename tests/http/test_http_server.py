@@ -27,6 +27,7 @@ from httpserver import TOKEN, running
 from memalchemy import Checkpointer, Database, DatabaseUnreachable, HTTPCheckpointer, Store
 from memalchemy.cli.app import app as commands
 from memalchemy.http import Tokens, app, serve
+from memalchemy.http.readiness import Readiness
 from memalchemy.http.tokens import Rates
 from servers import Postgres, free_port
 
@@ -294,6 +295,14 @@ def test_what_is_not_json_is_told_apart_by_its_type(base_url: str) -> None:
     for headers in ({"Content-Type": "text/plain"}, {}):
         answer = ask("POST", f"{base_url}/threads/t/checkpoints", content=b"{}", headers=headers)
         assert answer.status_code == 415
+        assert "with Content-Type: application/json" in answer.json()["detail"]
+
+
+def test_a_body_that_is_no_object_is_told_so_without_a_name_from_inside(base_url: str) -> None:
+    answer = ask("PUT", f"{base_url}/store/a/items/k", json=5)
+
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == "/: is not an object"
 
 
 def test_a_conflict_says_what_is_there_now(base_url: str) -> None:
@@ -375,6 +384,67 @@ async def test_a_database_that_is_away_is_503_and_nothing_of_its_address(
         assert not re.search("ada|hush|agents|127", answer.text)
     assert "cannot reach postgresql" in caplog.text
     assert "hush" not in caplog.text
+
+
+async def test_however_often_it_is_asked_whether_it_is_ready_the_database_is_asked_once(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks = []
+    check = Database.check
+
+    async def counted(self: Database) -> None:
+        checks.append(self)
+        await check(self)
+
+    monkeypatch.setattr(Database, "check", counted)
+    monkeypatch.setattr("memalchemy.http.readiness.KEPT", 60)
+    with running(db, tokens={TOKEN: db.tenant}) as url:
+        checks.clear()
+        async with httpx.AsyncClient(base_url=url) as client:
+            paths = ["/health/ready", "/health"] * 10
+            answers = await asyncio.gather(*map(client.get, paths))
+            answers.append(await client.get("/health"))
+
+    assert {answer.text for answer in answers} == {'{"status":"ready"}'}
+    assert len(checks) == 1
+
+
+async def test_whether_it_is_ready_is_asked_again_after_a_second_whatever_the_answer_was() -> None:
+    now, answers = 0.0, [None, DatabaseUnreachable("away"), None]
+    asked = 0
+
+    async def check() -> None:
+        nonlocal asked
+        asked += 1
+        answer = answers[asked - 1]
+        if answer is not None:
+            raise answer
+
+    ready = Readiness(check, clock=lambda: now)
+    await ready()
+    now = 0.9
+    await ready()
+    assert asked == 1
+    now = 1.1
+    for _ in range(3):
+        with pytest.raises(DatabaseUnreachable, match="away"):
+            await ready()
+    assert asked == 2
+    now = 2.2
+    await ready()
+    assert asked == 3
+
+
+async def test_one_who_gives_up_waiting_for_readiness_leaves_the_answer_to_the_others() -> None:
+    may_answer = asyncio.Event()
+    ready = Readiness(may_answer.wait)
+    impatient, patient = asyncio.create_task(ready()), asyncio.create_task(ready())
+    await asyncio.sleep(0)
+    impatient.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await impatient
+    may_answer.set()
+    await patient
 
 
 def test_the_log_has_a_line_for_each_request_without_ids_and_contents(

@@ -36,7 +36,7 @@ from memalchemy.errors import Corrupt, about
 from memalchemy.events import operation
 from memalchemy.keys import check_name
 from memalchemy.log import delete_checkpoint, delete_thread
-from memalchemy.mapping import from_mapping, to_mapping
+from memalchemy.mapping import check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata
 
 
@@ -83,8 +83,11 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
             raise ValueError(f"compression_level is 1 to 19, not {compression_level}")
         if max_chain_depth < 1:
             raise ValueError(f"max_chain_depth is at least 1, not {max_chain_depth}")
+        if retention is not None and not isinstance(retention, Retention):
+            given = type(retention).__name__
+            raise TypeError(f"retention is a Retention, as Retention(keep_last=10), not {given}")
         super().__init__(db, namespace)
-        self._state_type = state_type
+        self._state_type = check_state_type(state_type)
         self._ttl = None if ttl is None else to_lifetime(ttl)
         self._compression_level = compression_level
         self._max_chain_depth = max_chain_depth

@@ -11,9 +11,9 @@ from sqlalchemy import Executable
 from memalchemy.checkpoints import queries
 from memalchemy.checkpoints.cache import TipCache
 from memalchemy.contracts import CheckpointInfo
-from memalchemy.database import Database, HostConnection
+from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import NotFound
-from memalchemy.keys import check_name, check_thread_id, encode_namespace
+from memalchemy.keys import check_name, check_namespace, check_thread_id, encode_namespace
 from memalchemy.log import Log
 from memalchemy.statements import Answer, Program
 
@@ -27,8 +27,8 @@ class Scope:
     namespace: tuple[str, ...]
 
     def __init__(self, db: Database, namespace: Iterable[str]) -> None:
-        self.db = db
-        self.namespace = tuple(namespace)
+        self.db = check_database(db, self)
+        self.namespace = check_namespace(namespace)
         self._path = encode_namespace(self.namespace)
         self._cache = TipCache.of(db)
 

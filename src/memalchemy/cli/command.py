@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
@@ -88,7 +88,8 @@ class Common:
 
     def with_options(self, given: dict[str, Any]) -> Common:
         """These options under those *given* after the command's name."""
-        return Common(**{k: given.get(k) or getattr(self, k) for k in self.__dataclass_fields__})
+        after = {k: v for k, v in given.items() if v is not None and v is not False}
+        return replace(self, **after)
 
 
 class Invocation:
@@ -112,7 +113,7 @@ class Invocation:
 
     @property
     def tenant(self) -> str:
-        return self.common.tenant or "default"
+        return "default" if self.common.tenant is None else self.common.tenant
 
     def database(
         self, *, migrate: Literal["auto", "check", "off"] = "check", create: bool = False

@@ -14,7 +14,7 @@ import typer
 
 from memalchemy.cli import arguments
 from memalchemy.cli.command import Invocation, asking_for_sense, command
-from memalchemy.cli.exits import NOT_FOUND, REFUSED, UsageProblem
+from memalchemy.cli.exits import REFUSED, UsageProblem
 from memalchemy.cli.looking import ThreadArgument
 from memalchemy.cli.terminal import counted
 from memalchemy.errors import NotFound
@@ -143,11 +143,13 @@ async def forget(
                 at.terminal.note("nothing was erased")
                 return REFUSED
         erased = await checkpointer.forget(**selector)
+    if not erased:
+        raise NotFound(f"nothing was there to erase of {_named(at, selector)}")
     if at.as_json:
         at.terminal.document({"erased": erased})
     else:
         at.terminal.say(f"{erased:,} checkpoints, entries and items erased")
-    return None if erased else NOT_FOUND
+    return None
 
 
 async def delete(

@@ -57,7 +57,7 @@ async def rotate(
     """
     from memalchemy.rotation import rotate_keys
 
-    if all_tenants and at.common.tenant:
+    if all_tenants and at.common.tenant is not None:
         raise UsageProblem("give --tenant or --all-tenants, not both")
     async with at.database() as db:
         if not db.keyring.seals:

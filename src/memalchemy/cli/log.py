@@ -15,6 +15,7 @@ from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:
     from memalchemy import Database, Entry
+    from memalchemy.contracts import EntryHit
 
 NamespaceOption = Annotated[
     str | None,
@@ -35,7 +36,7 @@ def register(app: typer.Typer) -> None:
     db = "memalchemy --db sqlite:///agent.db log"
     command(group, "ls", example=f"{db} ls")(ls)
     command(group, "tail", example=f"{db} tail support-42 --limit 20")(tail)
-    command(group, "search", example=f"{db} search 'gift card' --namespace conversation")(search)
+    command(group, "search", example=f"{db} search 'gift card'")(search)
     app.add_typer(group)
 
 
@@ -108,34 +109,51 @@ async def search(
     at: Invocation,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Words. No operators.")],
     namespace: Annotated[
-        str, typer.Option("--namespace", metavar="NAMESPACE", help="Which logs of the threads.")
-    ] = "conversation",
+        str | None,
+        typer.Option("--namespace", metavar="NAMESPACE", help="In these logs only, not in all."),
+    ] = None,
     thread: Annotated[
         str | None, typer.Option("--thread", metavar="THREAD", help="Of one thread.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many, at most.")] = 10,
 ) -> None:
-    """Find entries by words, best first."""
-    from memalchemy import ThreadLog
+    """Find entries by words, best first.
 
-    where = arguments.namespace(namespace)
+    Without --namespace in all logs. How rare a word is, is told by each namespace for itself.
+    """
+    from memalchemy import ThreadLog
+    from memalchemy.log.listing import entry_namespaces
+
+    found: list[tuple[tuple[str, ...], EntryHit]] = []
+    given = None if namespace is None else [arguments.namespace(namespace)]
     async with at.database() as db:
         with asking_for_sense():
-            found = await ThreadLog(db, namespace=where).search(query, limit, thread_id=thread)
+            for where in given or await entry_namespaces(db, thread):
+                hits = await ThreadLog(db, namespace=where).search(query, limit, thread_id=thread)
+                found += [(where, hit) for hit in hits]
+    found.sort(key=lambda one: (one[1].score, one[1].stored_at, one[1].position), reverse=True)
+    del found[limit:]
     if at.as_json:
         at.terminal.document(
             [
                 _document(hit)
-                | {"thread_id": hit.thread_id, "score": hit.score, "snippet": hit.snippet}
-                for hit in found
+                | {"thread_id": hit.thread_id, "namespace": list(where)}
+                | {"score": hit.score, "snippet": hit.snippet}
+                for where, hit in found
             ]
         )
         return
     at.terminal.table(
-        ("thread", ">position", ">score", "text"),
+        ("thread", "namespace", ">position", ">score", "text"),
         (
-            (hit.thread_id, hit.position, f"{hit.score:.2f}", highlighted(hit.snippet, query))
-            for hit in found
+            (
+                hit.thread_id,
+                arguments.spelt(where),
+                hit.position,
+                f"{hit.score:.2f}",
+                highlighted(hit.snippet, query),
+            )
+            for where, hit in found
         ),
     )
     at.terminal.note(counted(len(found), "entry", "entries"))
@@ -143,9 +161,9 @@ async def search(
 
 async def _namespace(db: Database, thread: str, given: str | None) -> tuple[str, ...]:
     """The namespace that was given, or the one in which the thread has entries."""
-    from memalchemy.log.listing import entry_logs
+    from memalchemy.log.listing import entry_namespaces
 
-    logs = {log.namespace for log in await entry_logs(db, thread, limit=1000)}
+    logs = await entry_namespaces(db, thread)
     if given is not None:
         wanted = arguments.namespace(given)
         if wanted not in logs:
@@ -154,9 +172,9 @@ async def _namespace(db: Database, thread: str, given: str | None) -> tuple[str,
     if not logs:
         raise NotFound(f"thread {thread!r} has no entries")
     if len(logs) > 1:
-        names = ", ".join(sorted(arguments.spelt(log) for log in logs))
+        names = ", ".join(arguments.spelt(log) for log in logs)
         raise UsageProblem(f"thread {thread!r} has several logs: give --namespace, one of {names}")
-    return logs.pop()
+    return logs[0]
 
 
 def _document(entry: Entry) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from memalchemy.errors import NotFound
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from memalchemy import Checkpointer, CheckpointInfo
+    from memalchemy import Checkpointer, CheckpointInfo, Database
     from memalchemy.space import Space
 
 S = TypeVar("S")
@@ -88,7 +88,7 @@ async def history(
         checkpointer = at.checkpointer(db)
         infos = [info async for info in checkpointer.history(thread, limit=limit + 1)]
         if not infos:
-            raise NotFound(f"there is no thread {thread!r}")
+            raise await _no_checkpoints(db, thread)
         branches = await _branches(checkpointer, infos)
     shown = infos[:limit]
     if at.as_json:
@@ -113,6 +113,15 @@ async def history(
         at.terminal.note(f"the newest {limit}; --limit shows more")
 
 
+async def _no_checkpoints(db: Database, thread: str) -> NotFound:
+    """The error for a thread that has no checkpoint to look at; it may have entries."""
+    from memalchemy.log.listing import entry_namespaces
+
+    if await entry_namespaces(db, thread):
+        return NotFound(f"thread {thread!r} has entries and no checkpoint here: see `log tail`")
+    return NotFound(f"there is no thread {thread!r}")
+
+
 async def show(
     at: Invocation,
     thread: ThreadArgument,
@@ -129,9 +138,10 @@ async def show(
         checkpointer = at.checkpointer(db)
         known = await checkpointer.get_metadata(thread, checkpoint)
         state = known and await checkpointer.load(thread, known["checkpoint_id"])
-    if known is None or state is None:
-        what = f"checkpoint {checkpoint!r} in thread" if checkpoint else "thread"
-        raise NotFound(f"there is no {what} {thread!r}")
+        if known is None or state is None:
+            if checkpoint is None:
+                raise await _no_checkpoints(db, thread)
+            raise NotFound(f"there is no checkpoint {checkpoint!r} in thread {thread!r}")
     at.terminal.document(known | {"state": state} if at.as_json else state)
 
 
@@ -225,8 +235,8 @@ async def stats(
 async def _stats_of(at: Invocation, thread: str) -> None:
     async with at.database() as db:
         one = await at.checkpointer(db).get_storage_stats(thread)
-    if not one["total_checkpoints"]:
-        raise NotFound(f"there is no thread {thread!r}")
+        if not one["total_checkpoints"]:
+            raise await _no_checkpoints(db, thread)
     total = {
         "threads": 1,
         "checkpoints": one["total_checkpoints"],

@@ -91,7 +91,7 @@ async def copy(
     to = to or os.environ.get(TO_VARIABLE)
     if to is None:
         raise UsageProblem(f"no target was named; give --to URL or set {TO_VARIABLE}")
-    if all_tenants and at.common.tenant:
+    if all_tenants and at.common.tenant is not None:
         raise UsageProblem("give --tenant or --all-tenants, not both")
     schema = from_schema or at.common.schema
     source = Invocation(replace(at.common, db=from_ or at.common.db, schema=schema))

@@ -61,7 +61,7 @@ async def serve(
     from memalchemy.http.serving import serve
 
     tokens = _tokens(token_file)
-    if tokens is not None and at.common.tenant:
+    if tokens is not None and at.common.tenant is not None:
         raise UsageProblem("with tokens it is they who say which tenant; leave --tenant away")
 
     def started(url: str) -> None:

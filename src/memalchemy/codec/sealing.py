@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
+import hmac
 import os
 import zlib
 from collections.abc import Iterable
@@ -51,7 +53,7 @@ class Sealed(NamedTuple):
 class _Key:
     """One key: what seals with it, and the id that it is found by."""
 
-    __slots__ = ("aead", "id")
+    __slots__ = ("aead", "id", "naming")
 
     def __init__(self, given: object) -> None:
         try:
@@ -65,6 +67,7 @@ class _Key:
         about = b"memalchemy gcm1 "
         derived = HKDF(SHA256(), 32, salt=None, info=about + b"key").derive(secret)
         self.id = HKDF(SHA256(), _ID, salt=None, info=about + b"id").derive(secret)
+        self.naming = HKDF(SHA256(), 32, salt=None, info=about + b"name").derive(secret)
         self.aead = AESGCM(derived)
 
 
@@ -72,7 +75,7 @@ class Keyring:
     """The keys of a database: the first one seals, each opens. Without keys nothing is changed.
 
     Args:
-        keys: Fernet keys, as text or bytes.
+        keys: Fernet keys, as text or bytes; whitespace around one is passed over.
         readable: which of `REVEALABLE` may be stored as they are beside sealed payloads.
         allow_plaintext: read what is not sealed, too, while a database is on its way to encryption.
 
@@ -137,6 +140,17 @@ class Keyring:
                 f'have them stored unencrypted open it with readable=("{what}",); what was written '
                 "before has none until it is written again"
             )
+
+    def name_of(self, text: str, length: int) -> str:
+        """A name for *text*, the same for the same text: up to 64 hexadecimal digits.
+
+        With keys it is made under the first one: who has none cannot try whether the name is that
+        of a text he guesses. Under another first key a text has another name.
+        """
+        told = text.encode("utf-8", "surrogatepass")
+        if self._first is None:
+            return hashlib.sha256(told).hexdigest()[:length]
+        return hmac.digest(self._first.naming, told, "sha256").hex()[:length]
 
     def seal(self, codec: str, checksum: int, payload: bytes) -> Sealed:
         """The columns to store of a payload in this encoding, with the checksum it has itself."""
@@ -230,9 +244,10 @@ def _secret(given: object) -> bytes:
     if not isinstance(given, bytes):
         raise ValueError(f"a key is text or bytes, not {type(given).__name__}; {_ADVICE}")
     try:
-        secret = base64.b64decode(given, altchars=b"-_", validate=True)
+        # A key that is read from a file has the end of its line.
+        secret = base64.b64decode(given.strip(), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         secret = b""
     if len(secret) != 32:
-        raise ValueError(f"a key that was given is none (it has {len(given)} bytes): {_ADVICE}")
+        raise ValueError(f"this is not a key: it has {len(given.strip())} bytes; {_ADVICE}")
     return secret

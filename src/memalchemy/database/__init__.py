@@ -32,7 +32,15 @@ from memalchemy.statements import Program
 T = TypeVar("T")
 U = TypeVar("U")
 
-__all__ = ["OFF_LOOP_BYTES", "Database", "HostConnection", "Then", "ThreadBound", "off_loop"]
+__all__ = [
+    "OFF_LOOP_BYTES",
+    "Database",
+    "HostConnection",
+    "Then",
+    "ThreadBound",
+    "check_database",
+    "off_loop",
+]
 
 
 class Database:
@@ -362,3 +370,18 @@ class Database:
                 "this is db.replica(), which only reads: write through the Database that it came "
                 "from"
             )
+
+
+def check_database(given: object, taker: object) -> Database:
+    """*given*, for *taker*, an object of a class that works on a database.
+
+    Raises:
+        TypeError: it is something else. It is not shown: a URL may hold a password.
+    """
+    if isinstance(given, Database):
+        return given
+    kind, name = type(given), type(taker).__name__
+    found, advice = kind.__qualname__, "give it memalchemy.Database(url)"
+    if kind.__module__ == "memalchemy.sync":
+        found, advice = f"memalchemy.sync.{found}", f"without await it is memalchemy.sync.{name}"
+    raise TypeError(f"{name} takes a memalchemy.Database, not {found}; {advice}")

@@ -47,7 +47,7 @@ class Straight(Prepared):
 
     def transaction(self, job: Callable[[Straight], T], committing: list[bool]) -> T:
         """Run *job* in a transaction; *committing* becomes non-empty before COMMIT is sent."""
-        self._wait("BEGIN", self.raw.execute("BEGIN"))
+        self._begin()
         try:
             result = job(self)
             committing.append(True)
@@ -68,6 +68,19 @@ class Straight(Prepared):
         number = status.rpartition(" ")[2]
         return Answer((), int(number) if number.isdecimal() else -1)
 
+    def _begin(self) -> None:
+        try:
+            self._wait("BEGIN", self.raw.execute("BEGIN"))
+        except Exception as error:
+            if not isinstance(error.__cause__, PostgresError):
+                self._drop(error)  # the server may begin it yet, after a timeout for instance
+            raise
+
+    def leave(self) -> None:
+        """Nothing is lent with a transaction: what others write would be part of it, and lost."""
+        if not self.raw.is_closed() and self.raw.is_in_transaction():
+            self.connection.invalidate()
+
     def _timeout(self, sql: str) -> float | None:
         """What a text takes that is prepared first, which is a round trip and a time of its own;
         else the connection's own limit.
@@ -81,7 +94,12 @@ class Straight(Prepared):
         try:
             self._wait("ROLLBACK", self.raw.execute("ROLLBACK"))
         except (DBAPIError, OSError, TimeoutError) as error:
-            self.connection.invalidate(error)  # the pool would lend it with its transaction
+            self._drop(error)  # the pool would lend it with its transaction
+
+    def _drop(self, error: BaseException) -> None:
+        """End it without a farewell: to say one, asyncpg would wait for an answer that is due."""
+        self.raw.terminate()
+        self.connection.invalidate(error)
 
     def _wait(self, sql: str, answer: Coroutine[Any, Any, Any]) -> Any:
         try:
@@ -120,9 +138,12 @@ def lend(
         connection = _connect(engine)
     try:
         straight = Straight(connection, plans)
-        if committing is None:
-            return job(straight)
-        return straight.transaction(job, committing)
+        try:
+            if committing is None:
+                return job(straight)
+            return straight.transaction(job, committing)
+        finally:
+            straight.leave()
     except Exception:
         raise
     except BaseException as error:

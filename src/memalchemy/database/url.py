@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,7 +47,7 @@ def parse(text: str | URL) -> Target:
     try:
         url = make_url(text)
     except (ArgumentError, ValueError, TypeError):
-        raise UnknownURL(f"this is not a database URL; {_EXPECTED}") from None
+        raise UnknownURL(_not_a_url(text)) from None
     backend, _, driver = url.drivername.partition("+")
     if backend != "sqlite" and any("@" in (part or "") for part in (url.host, url.database)):
         raise UnknownURL(
@@ -60,6 +61,14 @@ def parse(text: str | URL) -> Target:
     if backend == "oracle":
         return _oracle(url, driver)
     raise UnknownURL(f"memalchemy does not work on {backend!r}; {_EXPECTED}")
+
+
+def _not_a_url(text: object) -> str:
+    """What is wrong with *text*; no part of it is repeated but a path, since a URL has secrets."""
+    if isinstance(text, str) and (named := re.fullmatch(r"sqlite:(/?[^/?#@\s][^?#@\s]*)", text)):
+        # As `get_checkpointer` names it.
+        return f"this is not a database URL; did you mean sqlite:///{named[1]}?"
+    return f"this is not a database URL; {_EXPECTED}"
 
 
 def _sqlite(url: URL, driver: str) -> Target:

@@ -16,6 +16,7 @@ from memalchemy.http.apart import apart
 from memalchemy.http.calls import Call, Route
 from memalchemy.http.guard import ASGI, Guard, Receive, Scope, Send
 from memalchemy.http.problems import Problem
+from memalchemy.http.readiness import Readiness
 from memalchemy.http.routes import ROUTES
 from memalchemy.http.tokens import Rates, Tokens
 from memalchemy.store import Store
@@ -92,13 +93,14 @@ def app(
         request.scope["memalchemy.route"] = "/openapi.json"
         return Response(public, media_type=wire.JSON)
 
+    readiness = Readiness(db.check)
     by_path: dict[str, dict[str, Route]] = {}
     for route in ROUTES:
         by_path.setdefault(route.path, {})[route.method] = route
     served = [StarletteRoute("/openapi.json", document)] + [
         StarletteRoute(
             path.replace("}", ":memalchemy_id}"),
-            _dispatcher(methods, features_of, db.tenant, max_body),
+            _dispatcher(methods, features_of, db.tenant, max_body, readiness),
         )
         for path, methods in by_path.items()
     ]
@@ -135,6 +137,7 @@ def _dispatcher(
     features_of: Callable[[str], tuple[Database, Checkpointer, Store]],
     own: str,
     max_body: int,
+    readiness: Readiness,
 ) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         _check_method(request, methods)
@@ -149,6 +152,7 @@ def _dispatcher(
             query=_query(route, request),
             body=None if route.body is None else await _body(route.body, request),
             max_body=max_body,
+            readiness=readiness,
         )
         tree = await route.endpoint(call)
         content = await apart(tree, lambda: wire.dumps(tree))
@@ -183,7 +187,9 @@ def _query(route: Route, request: Request) -> BaseModel | None:
 async def _body(shape: type[BaseModel], request: Request) -> BaseModel:
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind != wire.JSON or request.headers.get("content-encoding", "identity") != "identity":
-        raise Problem(415, "the body is application/json, not compressed")
+        raise Problem(
+            415, "send the body as JSON with Content-Type: application/json, not compressed"
+        )
     document = await request.body()
 
     def read() -> BaseModel:
@@ -203,11 +209,16 @@ def _checked(shape: type[BaseModel], tree: Any) -> BaseModel:
     except ValidationError as error:
         # Where and why; not the value itself, which is the caller's and may be private.
         found = [
-            ("/" + "/".join(map(str, one["loc"])), one["msg"])
+            ("/" + "/".join(map(str, one["loc"])), _why(one))
             for one in error.errors(include_url=False, include_input=False, include_context=False)
         ]
         words = "; ".join(f"{where}: {why}" for where, why in found[:5])
         raise _mistaken(words) from None
+
+
+def _why(error: Any) -> str:
+    # In pydantic's words it has the name of a class, which is nobody's business.
+    return "is not an object" if error["type"] == "model_type" else str(error["msg"])
 
 
 def _mistaken(words: str) -> Problem:

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
+from memalchemy.http.readiness import Readiness
 from memalchemy.store import Store
 
 
@@ -25,6 +26,7 @@ class Call:
     query: Any
     body: Any
     max_body: int
+    readiness: Readiness
 
     @property
     def thread_id(self) -> str:

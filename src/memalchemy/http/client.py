@@ -28,7 +28,7 @@ from memalchemy.http.apart import apart
 from memalchemy.http.asking import DOCUMENTED, Asking, ids_of, listed
 from memalchemy.http.transport import Transport, malformed
 from memalchemy.keys import check_name, check_thread_id
-from memalchemy.mapping import from_mapping, to_mapping
+from memalchemy.mapping import check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata
 
 PAGE = 500
@@ -67,7 +67,7 @@ class HTTPCheckpointer(Asking):
         state_type: Any | None = None,
     ) -> None:
         self._transport = Transport(base_url, headers, auth, timeout, token)
-        self._state_type = state_type
+        self._state_type = check_state_type(state_type)
 
     @property
     def base_url(self) -> str:
@@ -294,7 +294,7 @@ class HTTPCheckpointer(Asking):
         body = {"checkpoint_id": checkpoint_id, "new_thread_id": new_thread_id}
         await self._need("fork")
         tree = await self._write("POST", path, body=body)
-        return self._made(lambda found: str(found["thread_id"]), tree)
+        return self._made(lambda found: str(found["thread_id"]), tree, writes=True)
 
     async def copy_thread(self, source_thread_id: str, dest_thread_id: str) -> bool:
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
@@ -306,7 +306,7 @@ class HTTPCheckpointer(Asking):
         body = {"dest_thread_id": check_thread_id(dest_thread_id)}
         await self._need("copy_thread")
         tree = await self._write("POST", path, body=body)
-        return self._made(lambda found: bool(found["copied"]), tree)
+        return self._made(lambda found: bool(found["copied"]), tree, writes=True)
 
     async def list_threads(self, limit: int = 100, pattern: str = "*") -> list[str]:
         """The ids of threads with a checkpoint, most recently saved first; *pattern* is a glob."""

@@ -14,7 +14,7 @@ async def live(call: Call) -> Any:
 
 
 async def ready(call: Call) -> Any:
-    await call.db.check()
+    await call.readiness()
     return {"status": "ready"}
 
 

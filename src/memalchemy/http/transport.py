@@ -186,6 +186,11 @@ class Transport:
         problem = reply.problem
         if problem is not None and not isinstance(problem, NotFound):
             return problem
+        if status == 401 and not self._has_credentials:
+            return AuthenticationFailed(
+                f"{self.display} wants a token, and no token was given: "
+                "HTTPCheckpointer(url, token=…)"
+            )
         if status in (401, 403):
             return AuthenticationFailed(f"{self.display} refused the token ({status})")
         if status == 404:
@@ -210,6 +215,11 @@ class Transport:
                 maybe_applied=unknown,
             )
         return StatementFailed(f"{self.display} refused the request ({status})")
+
+    @property
+    def _has_credentials(self) -> bool:
+        named = any(name.lower() == "authorization" for name in self._headers)
+        return named or self._auth is not None or "@" in urlsplit(self._base).netloc
 
     def _client(self) -> httpx.AsyncClient:
         if self._pid != os.getpid():
@@ -258,9 +268,10 @@ def _wait_of(reply: Reply) -> float:
     return float(said) if said.isdigit() else 0.0
 
 
-def malformed(display: str, what: str) -> MemalchemyError:
+def malformed(display: str, what: str, *, writes: bool = False) -> MemalchemyError:
     """The error for an answer that is JSON, and not the one that was asked for."""
     return DatabaseUnreachable(
         f"{display} answered with JSON that is not {what}; is the address that of a checkpoint "
-        "server?"
+        "server?" + (_UNKNOWN if writes else ""),
+        maybe_applied=writes,
     )

@@ -12,7 +12,7 @@ from sqlalchemy import Executable, and_, bindparam, func, literal_column, select
 
 from memalchemy.database import Database, HostConnection
 from memalchemy.dialects import Dialect
-from memalchemy.keys import decode_namespace, encode_id
+from memalchemy.keys import check_thread_id, decode_namespace, encode_id
 from memalchemy.log.entries import holds_entries, is_entry
 from memalchemy.log.tables import DELTAS, THREADS, live, same_log
 from memalchemy.statements import Answer, Program, statement
@@ -71,6 +71,16 @@ def list_entry_logs(d: Dialect, scope: str) -> Executable:
     return query.order_by(*order).limit(bindparam("p_limit"))
 
 
+@statement(scope=("tenant", "thread"))
+def list_entry_namespaces(d: Dialect, scope: str) -> Executable:
+    """The namespaces of logs that have entries, of all threads of a tenant or of one."""
+    here = THREADS.c.tenant == bindparam("k_tenant")
+    query = select(THREADS.c.namespace).distinct().where(here, live(), holds_entries())
+    if scope == "thread":
+        query = query.where(THREADS.c.thread_id == bindparam("k_thread_id"))
+    return query.order_by(THREADS.c.namespace)
+
+
 @dataclass(frozen=True, slots=True)
 class EntryLog:
     """A log that has entries."""
@@ -85,18 +95,31 @@ async def entry_logs(
     db: Database, thread_id: str | None = None, *, limit: int = 100
 ) -> list[EntryLog]:
     """The logs of a tenant that have entries, or those of one thread, last written first."""
-    scope = "tenant" if thread_id is None else "thread"
-    binds = {"k_tenant": db.tenant, "k_thread_id": thread_id, "p_limit": limit}
-    values = binds | {"p_now": datetime.now(UTC)}
-
-    def program() -> Program[Answer]:
-        return (yield list_entry_logs(db.dialect, scope=scope), values)
-
-    rows = await db.read(program, stale=True)
+    rows = await _of_entries(db, list_entry_logs, thread_id, {"p_limit": limit})
     return [
         EntryLog(row.thread_id, decode_namespace(row.namespace), row.entries, row.updated_at)
         for row in rows
     ]
+
+
+async def entry_namespaces(db: Database, thread_id: str | None = None) -> list[tuple[str, ...]]:
+    """The namespaces in which a tenant, or one thread, has entries, in their order as paths."""
+    rows = await _of_entries(db, list_entry_namespaces, thread_id, {})
+    return [decode_namespace(row.namespace) for row in rows]
+
+
+async def _of_entries(
+    db: Database, family: Any, thread_id: str | None, binds: dict[str, Any]
+) -> Answer:
+    scope = "tenant" if thread_id is None else "thread"
+    values = {"k_tenant": db.tenant, "p_now": datetime.now(UTC), **binds}
+    if thread_id is not None:
+        values["k_thread_id"] = check_thread_id(thread_id)
+
+    def program() -> Program[Answer]:
+        return (yield family(db.dialect, scope=scope), values)
+
+    return await db.read(program, stale=True)
 
 
 @dataclass(frozen=True, slots=True)

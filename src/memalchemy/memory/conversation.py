@@ -14,17 +14,18 @@ from typing import Any
 
 from memalchemy.codec.values import encode_value
 from memalchemy.contracts import UNSET, Entry, LogReading, Seconds, Unset
-from memalchemy.database import Database, HostConnection
-from memalchemy.errors import Conflict, MemalchemyError
+from memalchemy.database import Database, HostConnection, check_database
+from memalchemy.errors import Conflict, MemalchemyError, ThreadDeleted
 from memalchemy.events import Event, publish
 from memalchemy.memory.managers import ConversationManager
 from memalchemy.memory.managers.folding import FoldingManager
 from memalchemy.memory.purging import purge_messages
 from memalchemy.memory.records import Known, held, message_of, messages_of_held
-from memalchemy.memory.summarised import Beginning, Beginnings, Said, managed
+from memalchemy.memory.summarised import Beginning, Beginnings, Said, managed, within
 from memalchemy.messages import is_user_turn, role_of
 from memalchemy.state import Message, Role
 from memalchemy.threads import ThreadLog
+from memalchemy.threads.holding import hold
 
 TRIES = 20
 NAMESPACE = ("conversation",)
@@ -62,11 +63,18 @@ class Conversation:
         index_text: bool = True,
         ttl: Seconds | None = None,
     ) -> None:
+        check_database(db, self)
+        if manager is not None and not isinstance(manager, ConversationManager):
+            what = manager.__name__ if isinstance(manager, type) else type(manager).__name__
+            raise TypeError(
+                f"manager is a ConversationManager, as SlidingWindowManager(window_size=20), "
+                f"not {what}"
+            )
         self.log = ThreadLog(db, namespace=namespace, index_text=index_text, ttl=ttl)
         self.thread_id = thread_id
         self.manager = manager
         self._known = Known()
-        self._beginnings = Beginnings(self.log, thread_id, ttl)
+        self._beginnings = Beginnings(self.log, thread_id)
 
     def __repr__(self) -> str:
         return f"Conversation({self.log.db!r}, {self.thread_id!r}, manager={self.manager!r})"
@@ -135,7 +143,7 @@ class Conversation:
         if new is not None and not self.log.db.read_only:
             # The answer does not wait on whether this works: the next one that reads tries again.
             with suppress(*(() if connection is not None else (MemalchemyError,))):
-                await self._beginnings.write(new, connection)
+                await self._beginnings.keep(new, known, connection)
         return result
 
     async def history(
@@ -193,19 +201,23 @@ class Conversation:
                     expected_version=version,
                     connection=connection,
                 )
-            except Conflict:
-                continue  # somebody added to it since
+            except (Conflict, ThreadDeleted):
+                continue  # somebody added to it since, or deleted it
         raise _busy(self.thread_id)
 
     async def clear(self, *, connection: HostConnection | None = None) -> int:
         """Remove all messages and the summary; how many messages there were."""
-        await self._beginnings.clear(connection)
-        return await self.log.clear(self.thread_id, connection=connection)
+        async with within(self.log.db, connection) as tx:
+            gone = await self.log.clear(self.thread_id, connection=tx)
+            await self._beginnings.clear(tx)
+        return gone
 
     async def delete(self, *, connection: HostConnection | None = None) -> bool:
         """Delete the conversation; whether it was there. The thread's other logs stay."""
-        await self._beginnings.delete(connection)
-        return await self.log.delete(self.thread_id, connection=connection)
+        async with within(self.log.db, connection) as tx:
+            was_there = await self.log.delete(self.thread_id, connection=tx)
+            await self._beginnings.delete(tx)
+        return was_there
 
     async def purge_messages(self, older_than: Seconds, batch: int = 500) -> int:
         """Remove messages older than that; how many. See `ConversationStore.purge_messages`."""
@@ -217,14 +229,15 @@ class Conversation:
 
     async def snapshot(self, *, connection: HostConnection | None = None) -> dict[str, Any]:
         """All there is, as plain values: ``messages`` (records), ``summary`` (a text or ``None``),
-        ``summarized`` (how many of the messages it stands for), and what `restore` was given
-        besides.
+        ``summarized`` (how many of the messages are behind it), and what `restore` was given
+        besides. Where the manager kept some of those, such as system messages, ``beginning`` is
+        what is told in their place, the summary among it.
         """
         known = await self._beginnings.read(connection)
         reading, said = await self.log.scan(self.thread_id, Said, connection=connection)
         good, _ = self._beginnings.still_good(known, reading, said)
         found = {"messages": [one.value for one in said]}
-        return found | Beginnings.told(known, good, said)
+        return found | Beginnings.told(known, good, reading, said)
 
     async def restore(
         self,
@@ -235,35 +248,44 @@ class Conversation:
         """Make the conversation what a `snapshot` says, or a list of messages.
 
         Only the difference is written: messages that are the same from the start on stay. A
-        ``summary`` stands before the messages, or for the first ``summarized`` of them; with a list
-        the one that there is stays, if it stands for messages that do.
+        ``summary`` stands before the messages, or for the first ``summarized`` of them, of which
+        system messages stay; with a list the one that there is stays, if it stands for messages
+        that do. Whole or not at all.
         """
         given, rest = parts_of(snapshot)
         records = [message.to_record() for message in given]
-        for _ in range(TRIES):
-            reading, said = await self.log.scan(self.thread_id, Said, connection=connection)
-            same = _same(said, records)
-            if same == len(records) == len(said):
-                break
-            try:
-                await self.log.replace_suffix(
-                    self.thread_id,
-                    said[same - 1].position if same else 0,
-                    records[same:],
-                    expected_version=reading.version,
-                    connection=connection,
-                )
-                break
-            except Conflict:
-                continue  # somebody wrote to it since
-        else:
-            raise _busy(self.thread_id)
-        if rest is not None:
-            await self._beginnings.restore(self.log, rest, connection)
+        if rest is None:
+            await self._replace(records, connection)
+            return
+        async with within(self.log.db, connection) as tx:
+            await hold(self.log, self.thread_id, tx)
+            await self._replace(records, tx)
+            await self._beginnings.restore(rest, tx)
 
     def view(self) -> ConversationView:
         """A reader of its own, which knows nothing yet; any number of them may look on."""
         return ConversationView(self)
+
+    async def _replace(
+        self, records: Sequence[dict[str, Any]], connection: HostConnection | None
+    ) -> None:
+        for _ in range(TRIES):
+            reading, said = await self.log.scan(self.thread_id, Said, connection=connection)
+            same = _same(said, records)
+            if same == len(records) == len(said):
+                return
+            try:
+                await self.log.replace_suffix(
+                    self.thread_id,
+                    said[same - 1].position if same else 0,
+                    list(records[same:]),
+                    expected_version=reading.version,
+                    connection=connection,
+                )
+                return
+            except (Conflict, ThreadDeleted):
+                continue  # somebody wrote to it since, or deleted it
+        raise _busy(self.thread_id)
 
     async def _last(self, role: str, connection: HostConnection | None) -> Entry | None:
         before: int | None = None
@@ -307,7 +329,10 @@ class ConversationView:
         return self._restarted
 
     async def refresh(self, *, connection: HostConnection | None = None) -> list[Message]:
-        """Look, and return the messages that are new; all, if ``restarted``. One round trip."""
+        """Look, and return the messages that are new; all, if ``restarted``. One round trip.
+
+        With *connection* nothing of it is remembered: what a transaction sees may be rolled back.
+        """
         of = self._conversation
         reading, new = await of.log.scan(
             of.thread_id,
@@ -316,8 +341,9 @@ class ConversationView:
             connection=connection,
         )
         self._restarted = reading.complete and self._seen is not None
-        self._messages = new if reading.complete else [*self._messages, *new]
-        self._seen = reading
+        if connection is None:
+            self._messages = new if reading.complete else [*self._messages, *new]
+            self._seen = reading
         return list(new)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from memalchemy.contracts import Seconds
-from memalchemy.database import Database, HostConnection
+from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.memory.conversation import NAMESPACE, Conversation
 from memalchemy.memory.managers import ConversationManager
 from memalchemy.memory.purging import purge_messages
@@ -43,6 +43,7 @@ class ConversationStore:
         index_text: bool = True,
         ttl: Seconds | None = None,
     ) -> None:
+        check_database(db, self)
         self.log = ThreadLog(db, namespace=namespace, index_text=index_text, ttl=ttl)
         self._settings: dict[str, Any] = {"index_text": index_text, "ttl": ttl}
 

@@ -20,8 +20,10 @@ from xml.sax.saxutils import escape, quoteattr
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from memalchemy.contracts import Seconds
-from memalchemy.database import Database, HostConnection
-from memalchemy.errors import Conflict, EpisodeNotFoundError
+from memalchemy.database import Database, HostConnection, check_database
+from memalchemy.errors import Conflict, EpisodeNotFoundError, TooLarge
+from memalchemy.keys import MAX_ID_CHARACTERS, check_name, check_namespace, encode_id
+from memalchemy.memory.finding import mode_of
 from memalchemy.store import Store
 from memalchemy.store.embedding import Embedder
 from memalchemy.store.shelf import Namespace
@@ -30,6 +32,9 @@ PAGE = 100
 BY_TIME = "by time"
 EMBEDDED = ("task", "result", "error")
 _LAST = datetime.max.replace(tzinfo=UTC)
+_DIGITS = 18
+LONGEST_ID = MAX_ID_CHARACTERS - _DIGITS - 1
+"""Characters of an episode's id, as stored: its time and a space stand before it in a key."""
 
 
 class RecallMode(StrEnum):
@@ -57,7 +62,8 @@ class Episode(BaseModel):
     and an exception are taken for theirs.
     """
 
-    model_config = ConfigDict(frozen=True)
+    # What was said stays out of an error: it may be logged.
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
     id_: str = Field(default_factory=lambda: str(uuid4()), min_length=1)
     task: str
@@ -193,6 +199,7 @@ class EpisodeStore(BaseEpisodeStore):
         embedder: as for `Store`: likeness is then of words and meaning, without it of words.
         ttl: how long an episode is kept.
 
+    In an encrypted database that holds nothing readable to look in, `recall` gives the latest.
     Every method but `recall` takes ``connection=``, as those of `Store`; `recall` passes it on.
     """
 
@@ -207,16 +214,20 @@ class EpisodeStore(BaseEpisodeStore):
         ttl: Seconds | None = None,
     ) -> None:
         super().__init__(max_results, recall_mode)
+        check_database(db, self)
         self.store = Store(db, embedder=embedder, index=EMBEDDED if embedder else None, ttl=ttl)
-        self.namespace = tuple(namespace)
+        self.namespace = check_namespace(namespace)
         self._times = (*self.namespace, BY_TIME)
-        self._mode = "text" if embedder is None else "hybrid"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store.db!r}, namespace={self.namespace!r})"
 
     async def write(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
-        """Keep an episode; one of the same ``id_`` is replaced."""
+        """Keep an episode; one of the same ``id_`` is replaced.
+
+        Raises:
+            TooLarge: its ``id_`` has over 236 characters.
+        """
         await self._put(episode, connection)
 
     async def update(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
@@ -286,7 +297,13 @@ class EpisodeStore(BaseEpisodeStore):
 
     async def _search(self, query: str, **more: Any) -> list[Episode]:
         """*more* are arguments of `Store.search`: ``filter``, ``threshold``, ``connection`` …"""
-        wanted = {"mode": self._mode, "limit": self.max_results, **more}
+        mode, most = mode_of(self.store), self.max_results
+        if mode is None and more.keys() <= {"connection"}:
+            return await self.recent(most, **more)
+        if mode is None and more.keys() <= {"connection", "filter"}:
+            hits = await self.store.search(self.namespace, limit=most, **more)
+            return [_episode(hit.key, hit.value) for hit in hits]
+        wanted = {"mode": mode or "text", "limit": most, **more}
         hits = await self.store.search(self.namespace, query, **wanted)
         return [_episode(hit.key, hit.value) for hit in hits]
 
@@ -298,7 +315,7 @@ class EpisodeStore(BaseEpisodeStore):
         must_be_there: bool = False,
     ) -> None:
         value = episode.model_dump(exclude={"id_", "metadata"})
-        id_, now = episode.id_, _time_key(episode)
+        id_, now = _check_id(episode.id_), _time_key(episode)
 
         async def replace(tx: HostConnection) -> None:
             item = await self.store.get_item(self.namespace, id_, connection=tx)
@@ -315,8 +332,8 @@ class EpisodeStore(BaseEpisodeStore):
                 expected_version=version,
                 connection=tx,
             )
-            if before != now:
-                await self.store.put(self._times, now, None, index=False, connection=tx)
+            # Also where it is there: it lasts as long as the episode does.
+            await self.store.put(self._times, now, None, index=False, connection=tx)
 
         await self._together(replace, connection)
 
@@ -388,9 +405,15 @@ async def _said(call: MetadataFunction, episode: Episode) -> str:
 def _time_key(episode: Episode) -> str:
     """Sorts the latest first."""
     left = _LAST - episode.completed_at
-    return (
-        f"{(left.days * 86_400 + left.seconds) * 1_000_000 + left.microseconds:018} {episode.id_}"
-    )
+    micros = (left.days * 86_400 + left.seconds) * 1_000_000 + left.microseconds
+    return f"{micros:0{_DIGITS}} {episode.id_}"
+
+
+def _check_id(id_: str) -> str:
+    """An id that fits into a key with a time before it."""
+    if (size := len(encode_id(check_name(id_, "id_ of an episode")))) > LONGEST_ID:
+        raise TooLarge("id_ of an episode", size, LONGEST_ID, "characters")
+    return id_
 
 
 def _episode(id_: str, value: Any) -> Episode:

@@ -11,13 +11,16 @@ from typing import Any
 from memalchemy.codec.text import tokens
 from memalchemy.contracts import Seconds, to_timedelta
 from memalchemy.memory.fence import escaped
-from memalchemy.memory.heuristics import digest
+from memalchemy.memory.finding import Naming
 
 HALF_LIFE = timedelta(days=90)
 """After this time without being heard again, a fact is half as sure."""
 
 REINFORCEMENT = 0.1
 """What a fact gains when it is heard again."""
+
+LEARNT_ID = "fact_"
+"""What the id of a fact begins with that was extracted."""
 
 LEARNT = 0.8
 """How sure a fact is that was extracted, if nothing says otherwise."""
@@ -123,8 +126,11 @@ def check_half_life(half_life: Seconds | None) -> timedelta | None:
     return life
 
 
-def fact_of(one: Any, user_id: str, conversation_id: str | None) -> MemoryFact:
-    """A fact of what was extracted. Its id is made of its words, so that the same has the same."""
+def fact_of(one: Any, user_id: str, conversation_id: str | None, name_of: Naming) -> MemoryFact:
+    """A fact of what was extracted. Its id is made of its words, so that the same has the same.
+
+    *name_of* makes it; in an encrypted database, where ids are readable, one that hides the words.
+    """
     if isinstance(one, MemoryFact):
         if one.user_id != user_id:
             raise ValueError("a fact was extracted that is another user's")
@@ -136,15 +142,19 @@ def fact_of(one: Any, user_id: str, conversation_id: str | None) -> MemoryFact:
     if not content:
         raise ValueError("a fact that was extracted has no words")
     about: dict[str, Any] = {"confidence": LEARNT, **given}
-    words = " ".join(tokens(content)).casefold() or content
     return MemoryFact(
-        memory_id=f"fact_{digest(words, 24)}",
+        memory_id=f"{LEARNT_ID}{name_of(words_of(content), 24)}",
         user_id=user_id,
         content=content,
         topics=topics_of(about.get("topics") or ()),
         confidence=about["confidence"],
         source_conversation_id=conversation_id,
     )
+
+
+def words_of(content: str) -> str:
+    """What two facts have alike that say the same, whatever their case and punctuation."""
+    return " ".join(tokens(content)).casefold() or content
 
 
 def topics_of(topics: Any) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ messages; nothing of a store.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -31,14 +32,20 @@ _NOTE = (
 
 # Of them NFKC or NFD make a real one, or a reader sees one.
 _ANGLES = re.compile("[<≮﹤＜‹〈〈⟨❬❮❰ᐸ˂⧼≺⋖\U0001d236]")
+_BRACKETS = "[⟦【〔〖〘〚⟬⁅⦋⦍⦏⦗❲⎡⎢⎣⌈⌊「『"
 _NOTES = re.compile(
-    r"[\[［﹇⟦](?=[\W_]*(?:system[\W_]*note|long[\W_]*term[\W_]*memory))", re.IGNORECASE
+    rf"[{re.escape(_BRACKETS)}](?=[\W_]*(?:system[\W_]*note|long[\W_]*term[\W_]*memory))",
+    re.IGNORECASE,
 )
-# Controls but line ends and tabs, orders of writing, tags: a model reads what nobody sees.
+# Controls but line ends and tabs, orders of writing, tags, the selectors of variants in which
+# bytes can be hidden: a model reads what nobody sees.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0e-\x1b\x1f\x7f\x80-\x84\x86-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069"
-    "\U000e0000-\U000e007f]"
+    "\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
 )
+# Joiners, soft hyphens, marks on letters, fillers: words read the same with them.
+_THIN = ("Cf", "Mn", "Me")
+_FILLERS = "\u115f\u1160"
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _INDENT = "\n    "
 
@@ -46,11 +53,30 @@ _INDENT = "\n    "
 def escaped(text: str) -> str:
     """*text* as the content of one entry of a block: further lines are indented.
 
-    Nothing in it opens or closes a fence, looks like a note of the system's, or begins a new entry.
+    Nothing in it opens or closes a fence, begins a new entry, or looks like a note of the system's,
+    in whatever form its letters are and whatever stands between them that nobody sees.
     """
     text = _SURROGATES.sub("\ufffd", _UNSEEN.sub("", text))
-    text = _NOTES.sub("&#91;", _ANGLES.sub("&lt;", text))
+    text = _without_notes(_ANGLES.sub("&lt;", text))
     return _INDENT.join(line.rstrip() for line in text.strip().splitlines())
+
+
+def _without_notes(text: str) -> str:
+    if text.isascii():
+        return _NOTES.sub("&#91;", text)
+    plain = [(char, at) for at, given in enumerate(text) for char in _plain(given)]
+    found = _NOTES.finditer("".join(char for char, _ in plain))
+    brackets = {plain[note.start()][1] for note in found}
+    return "".join("&#91;" if at in brackets else char for at, char in enumerate(text))
+
+
+def _plain(char: str) -> list[str]:
+    """The characters that a reader takes *char* for; none, if it changes no word."""
+    return [
+        one
+        for one in unicodedata.normalize("NFKD", char)
+        if unicodedata.category(one) not in _THIN and one not in _FILLERS
+    ]
 
 
 def in_one_line(text: str) -> str:

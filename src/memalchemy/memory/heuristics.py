@@ -6,11 +6,12 @@ more. Only what the user has said counts.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable
 from typing import Any
 
+from memalchemy.codec.sealing import PLAIN
+from memalchemy.memory.finding import Naming
 from memalchemy.memory.memories import Memory, MemoryType
 from memalchemy.memory.states import is_prompt
 from memalchemy.messages import text_of
@@ -63,10 +64,11 @@ _ABOUT_ME = re.compile(
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 
 
-def memories_in(messages: Iterable[Any]) -> list[Memory]:
+def memories_in(messages: Iterable[Any], name_of: Naming = PLAIN.name_of) -> list[Memory]:
     """The memories of a conversation, in its order; the same ones each time it is read.
 
-    A message's key is made of its text, so that reading it again makes no second memory.
+    A memory's key is made of the message's text, so that reading it again makes no second one.
+    Keys are readable in an encrypted database: *name_of* is then one that hides the text.
     """
     found: list[Memory] = []
     for message in filter(is_prompt, messages):
@@ -75,7 +77,7 @@ def memories_in(messages: Iterable[Any]) -> list[Memory]:
         for of, kind, signal, pattern in _SIGNALS:
             if pattern.search(plain):
                 about = {"source": "heuristic"} | ({} if signal is None else {"signal": signal})
-                found.append(Memory(of, f"{kind}_{digest(said, 12)}", said[:LONGEST], about))
+                found.append(Memory(of, f"{kind}_{name_of(said, 12)}", said[:LONGEST], about))
     return found
 
 
@@ -87,11 +89,6 @@ def facts_in(said: str) -> list[str]:
         for one in sentences
         if not one.endswith("?") and _ABOUT_ME.search(_plain(one))
     ]
-
-
-def digest(text: str, length: int) -> str:
-    """A short name for a text."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
 
 def _plain(text: str) -> str:

@@ -14,8 +14,9 @@ from typing import Any
 
 from memalchemy.codec.values import jsonable
 from memalchemy.contracts import Seconds, StoreItem
-from memalchemy.database import Database, HostConnection
+from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import Conflict
+from memalchemy.keys import check_namespace
 from memalchemy.mapping import plain
 from memalchemy.store import Store
 from memalchemy.store.shelf import Namespace
@@ -35,13 +36,18 @@ ABSENT = Absent.ABSENT
 
 @dataclass(frozen=True, slots=True)
 class KeyValueEntry:
-    """A value, who wrote it, and when. ``version`` counts the writes of its key from 1."""
+    """A value, who wrote it, and when.
+
+    ``version`` counts the writes of its key from 1, since ``created_at``: a key that was removed
+    and is written again begins anew.
+    """
 
     key: str
     value: Any
     written_at: datetime
     agent_id: str | None
     version: int
+    created_at: datetime
 
 
 class KeyValue:
@@ -71,8 +77,8 @@ class KeyValue:
         agent_id: str | None = None,
         index_text: bool = False,
     ) -> None:
-        self.store = Store(db, index_text=index_text)
-        self.namespace = tuple(namespace)
+        self.store = Store(check_database(db, self), index_text=index_text)
+        self.namespace = check_namespace(namespace)
         self.agent_id = agent_id
 
     def __repr__(self) -> str:
@@ -261,7 +267,7 @@ class KeyValue:
 
 def _entry(item: StoreItem) -> KeyValueEntry:
     who = item.metadata.get("agent_id")
-    return KeyValueEntry(item.key, item.value, item.updated_at, who, item.version)
+    return KeyValueEntry(item.key, item.value, item.updated_at, who, item.version, item.created_at)
 
 
 def _holds(item: StoreItem | None, expected: Any) -> bool:
@@ -270,7 +276,9 @@ def _holds(item: StoreItem | None, expected: Any) -> bool:
     if expected is ABSENT:
         return False
     if isinstance(expected, KeyValueEntry):
-        return item.key == expected.key and item.version == expected.version
+        # The version alone would be that of another key of this name, made after it was removed.
+        here, then = (item.key, item.version, item.created_at), (expected.key, expected.version)
+        return here == (*then, expected.created_at)
     return _json(item.value, sort=True) == _json(expected, sort=True)
 
 

@@ -9,11 +9,12 @@ from itertools import zip_longest
 from typing import Any
 
 from memalchemy.contracts import StoreItem, check_limit
-from memalchemy.database import Database, HostConnection
+from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import Conflict
 from memalchemy.events import operation
 from memalchemy.memory import scopes
 from memalchemy.memory.fence import MEMORY, without_blocks
+from memalchemy.memory.finding import mode_of, naming_of
 from memalchemy.memory.heuristics import memories_in
 from memalchemy.memory.memories import Memory, MemoryScope, MemoryType, check_prefix
 from memalchemy.memory.scopes import NamespaceResolver, Prefix
@@ -83,7 +84,7 @@ class LLMMemoryManager(BaseMemoryManager):
         for name, function in (("extract_fn", extract_fn), ("resolver", namespace_resolver)):
             if function is not None and not callable(function):
                 raise TypeError(f"{name} must be a function, not {type(function).__name__}")
-        self.store = Store(store) if isinstance(store, Database) else store
+        self.store = store if isinstance(store, Store) else Store(check_database(store, self))
         self.extract_fn = extract_fn
         self.namespace_prefix = check_prefix(namespace_prefix)
         self.max_memories = max_memories
@@ -159,7 +160,9 @@ class LLMMemoryManager(BaseMemoryManager):
             KeyError, TypeError, ValueError: the function gave something that is no memory.
         """
         if self.extract_fn is None:
-            return memories_in(messages)
+            scope = scopes.active(self)
+            namespace = self.namespace_prefix if scope is None else scope.namespace
+            return memories_in(messages, naming_of(self.store, namespace))
         found = await awaited(self.extract_fn(list(messages)))
         return [one if isinstance(one, Memory) else Memory.from_store_value(one) for one in found]
 
@@ -174,8 +177,9 @@ class LLMMemoryManager(BaseMemoryManager):
         """Memories of every type, at most *limit*, the last saved first.
 
         With *query* first those that fit it: the best of each namespace and type, then the second
-        best, and so on; where there are not enough, the last saved follow. Of several namespaces
-        each has its turn. What two of them say under one key are two memories; only what they say
+        best, and so on; where there are not enough, the last saved follow. In an encrypted database
+        that holds nothing readable to look in, only the last saved. Of several namespaces each has
+        its turn. What two of them say under one key are two memories; only what they say
         alike is given once.
 
         Args:
@@ -255,7 +259,8 @@ class LLMMemoryManager(BaseMemoryManager):
     async def _fitting(
         self, prefixes: list[Prefix], query: str, most: int, connection: HostConnection | None
     ) -> list[StoreItem]:
-        mode = "text" if self.store.embedder is None else "hybrid"
+        if (mode := mode_of(self.store)) is None:
+            return []
         rankings = [
             await self.store.search(
                 (*prefix, of.value), query, mode=mode, limit=most, connection=connection

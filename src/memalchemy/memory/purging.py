@@ -40,10 +40,7 @@ async def purge_messages(
                 [thread_id] if thread_id is not None else await log.list_older(cutoff, after=after)
             )
             for one in found:
-                gone = await _purge(log, one, cutoff, batch)
-                if gone:
-                    await Beginnings(log, one).forget_summary()
-                removed += gone
+                removed += await _purge(log, one, cutoff, batch)
             event.details["removed"] = removed
             if thread_id is not None or not found:
                 return removed
@@ -59,7 +56,8 @@ async def _purge(log: ThreadLog, thread_id: str, cutoff: datetime, batch: int) -
         if not going and not more:
             return removed
         try:
-            removed += await log.remove(thread_id, going, expected_version=version)
+            if going:
+                removed += await _remove(log, thread_id, going, version)
         except (Conflict, ThreadDeleted):
             conflicts += 1
             if conflicts == TRIES:
@@ -68,6 +66,13 @@ async def _purge(log: ThreadLog, thread_id: str, cutoff: datetime, batch: int) -
         after = after_next
         if not more:
             return removed
+
+
+async def _remove(log: ThreadLog, thread_id: str, going: list[int], version: int) -> int:
+    async with log.db.transaction() as tx:
+        gone = await log.remove(thread_id, going, expected_version=version, connection=tx)
+        await Beginnings(log, thread_id).forget_summary(tx)
+    return gone
 
 
 async def _old(

@@ -95,7 +95,12 @@ def remember(
             wrapped: T = about.around(what)
             return wrapped
         name = method or _only_method(what, messages)
-        setattr(what, name, about.around(getattr(what, name)))
+        member = inspect.getattr_static(what, name)
+        if isinstance(member, (staticmethod, classmethod)):
+            # What it wraps remembers: a class is then an argument of the call, as a self is.
+            setattr(what, name, type(member)(about.around(member.__func__)))
+        else:
+            setattr(what, name, about.around(getattr(what, name)))
         return what
 
     return apply
@@ -293,10 +298,11 @@ def _waiting(steps: Steps) -> None:
 
 def _only_method(of: type, messages: str) -> str:
     """The name of the method that takes messages."""
+    public = [name for name in dir(of) if not name.startswith("_") or name == "__call__"]
     found = [
         name
-        for name, member in inspect.getmembers(of, inspect.isfunction)
-        if (not name.startswith("_") or name == "__call__")
+        for name, member in ((name, getattr(of, name, None)) for name in public)
+        if (inspect.isfunction(member) or inspect.ismethod(member))
         and messages in inspect.signature(member).parameters
     ]
     if len(found) == 1:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
@@ -191,9 +192,10 @@ def without_memory_blocks(state: Any) -> Any:
 
 
 def report(log: logging.Logger, what: str, error: BaseException) -> None:
-    """Log an error by its class; an extract function's own text may hold what was said."""
-    log.warning("%s: %s", what, type(error).__name__)
-    log.debug("%s", what, exc_info=error)
+    """Log an error by its class and where it was: its own words may hold what was said."""
+    frames = traceback.extract_tb(error.__traceback__)[-3:]
+    where = " < ".join(f"{frame.filename}:{frame.lineno}" for frame in reversed(frames))
+    log.warning("%s: %s at %s", what, type(error).__name__, where or "an unknown place")
 
 
 async def awaited(result: Awaitable[Any] | Any) -> Any:

@@ -9,23 +9,30 @@ log's epoch, and, if that has moved, by a chain of digests over them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from pydantic import PrivateAttr
 
 from memalchemy.codec.values import encode_value
-from memalchemy.contracts import LogReading, Seconds
-from memalchemy.database import HostConnection
+from memalchemy.contracts import LogReading
+from memalchemy.database import Database, HostConnection
 from memalchemy.memory.managers import ConversationManager
 from memalchemy.memory.managers.summaries import Summary
 from memalchemy.memory.records import message_of
+from memalchemy.messages import is_system
 from memalchemy.state import Message
 from memalchemy.threads import ThreadLog
+from memalchemy.threads.holding import Head, hold
 
 SUMMARY = "summary"
 """The last part of the namespace where it lies."""
+
+TOLD = frozenset({"summary", "summarized", "beginning"})
+"""What a snapshot tells of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +90,26 @@ class Placed(Message):
         return made
 
 
-class Beginnings:
-    """Where the beginning of one conversation lies."""
+_MOMENT = timedelta(milliseconds=1)
 
-    def __init__(self, log: ThreadLog, thread_id: str, ttl: Seconds | None = None) -> None:
-        path = (*log.namespace, SUMMARY)
-        self._log = ThreadLog(log.db, namespace=path, index_text=False, ttl=ttl)
+
+def within(
+    db: Database, connection: HostConnection | None
+) -> AbstractAsyncContextManager[HostConnection]:
+    """The host's transaction, or one of its own."""
+    return db.transaction() if connection is None else nullcontext(connection)
+
+
+class Beginnings:
+    """Where the beginning of one conversation lies.
+
+    Whoever writes it holds the conversation's log, so that it rests on what is there, and ends with
+    it.
+    """
+
+    def __init__(self, log: ThreadLog, thread_id: str) -> None:
+        self._said = log
+        self._log = ThreadLog(log.db, namespace=(*log.namespace, SUMMARY), index_text=False)
         self._thread_id = thread_id
 
     async def read(self, connection: HostConnection | None) -> Beginning | None:
@@ -96,8 +117,41 @@ class Beginnings:
         entries = await self._log.tail(self._thread_id, 1, connection=connection)
         return Beginning(**entries[0].value) if entries else None
 
-    async def write(self, new: Beginning, connection: HostConnection | None) -> None:
-        """Keep *new* in place of what there was. Of two writers the later wins; both are right."""
+    async def keep(
+        self, new: Beginning, before: Beginning | None, connection: HostConnection | None
+    ) -> bool:
+        """Keep *new*, which was made from *before*; not if a message that it stands for was
+        changed since, or somebody else has written one.
+        """
+        async with within(self._log.db, connection) as tx:
+            head = await hold(self._said, self._thread_id, tx)
+            if head is None or head.epoch != new.epoch or await self.read(tx) != before:
+                return False
+            await self._write(new, head.expires_at, tx)
+            return True
+
+    async def forget_summary(self, connection: HostConnection) -> None:
+        """Keep nothing of what was said; what a snapshot said besides stays."""
+        head = await hold(self._said, self._thread_id, connection)
+        known = await self.read(connection)
+        if head is not None and known is not None and known.rest:
+            if known.messages:
+                bare = replace(known, until=-1, messages=[], digest=b"", mark=0)
+                await self._write(bare, head.expires_at, connection)
+        elif known is not None:
+            await self.clear(connection)
+
+    async def clear(self, connection: HostConnection) -> None:
+        """Keep none."""
+        await self._log.clear(self._thread_id, connection=connection)
+
+    async def delete(self, connection: HostConnection) -> None:
+        """Keep none, nor the log."""
+        await self._log.delete(self._thread_id, connection=connection)
+
+    async def _write(
+        self, new: Beginning, expires_at: datetime | None, connection: HostConnection
+    ) -> None:
         record = {
             "until": new.until,
             "messages": new.messages,
@@ -106,23 +160,9 @@ class Beginnings:
             "mark": new.mark,
             "rest": new.rest,
         }
-        await self._log.replace_suffix(self._thread_id, 0, record, connection=connection)
-
-    async def forget_summary(self) -> None:
-        """Keep nothing of what was said; what a snapshot said besides stays."""
-        known = await self.read(None)
-        if known is not None and known.rest:
-            await self.write(replace(known, until=-1, messages=[], digest=b"", mark=0), None)
-        elif known is not None:
-            await self.clear(None)
-
-    async def clear(self, connection: HostConnection | None) -> None:
-        """Keep none."""
-        await self._log.clear(self._thread_id, connection=connection)
-
-    async def delete(self, connection: HostConnection | None) -> None:
-        """Keep none, nor the log."""
-        await self._log.delete(self._thread_id, connection=connection)
+        left = None if expires_at is None else max(expires_at - datetime.now(UTC), _MOMENT)
+        log = ThreadLog(self._log.db, namespace=self._log.namespace, index_text=False, ttl=left)
+        await log.replace_suffix(self._thread_id, 0, record, connection=connection)
 
     @staticmethod
     def still_good(
@@ -132,7 +172,7 @@ class Beginnings:
 
         *said* is what one reads who has `Beginning.seen` it.
         """
-        if known is None or not known.messages:
+        if known is None or not known.messages or not reading.version:
             return None, said
         if not reading.complete:
             return known, said  # nothing was taken back since
@@ -143,18 +183,22 @@ class Beginnings:
 
     @staticmethod
     def told(
-        known: Beginning | None, good: Beginning | None, whole: Sequence[Said]
+        known: Beginning | None,
+        good: Beginning | None,
+        reading: LogReading,
+        whole: Sequence[Said],
     ) -> dict[str, Any]:
         """What a snapshot says besides the messages."""
         covered = 0 if good is None else sum(e.position <= good.until for e in whole)
-        found = {"summary": None if good is None else good.text, "summarized": covered}
-        return found | ({} if known is None else known.rest)
+        text = None if good is None else good.text
+        found: dict[str, Any] = {"summary": text, "summarized": covered}
+        if good is not None and len(good.messages) > 1:
+            found["beginning"] = good.messages
+        return found | (known.rest if known is not None and reading.version else {})
 
-    async def restore(
-        self, log: ThreadLog, rest: dict[str, Any], connection: HostConnection | None
-    ) -> None:
-        """Keep what a snapshot said besides the messages, which are in *log* already."""
-        more = {k: v for k, v in rest.items() if k not in ("summary", "summarized")}
+    async def restore(self, rest: dict[str, Any], connection: HostConnection) -> None:
+        """Keep what a snapshot said besides the messages, which are in the log already."""
+        more = {k: v for k, v in rest.items() if k not in TOLD}
         text = rest.get("summary")
         if not isinstance(text, str | None):
             raise TypeError(f"summary is a text, not {type(text).__name__}")
@@ -163,18 +207,49 @@ class Beginnings:
             if known is not None:
                 await self.clear(connection)
             return
-        if known is not None and (text, more) == (known.text, known.rest):
-            return
-        reading, said = await log.scan(self._thread_id, Said, connection=connection)
+        head = await self._begun(connection)
+        reading, said = await self._said.scan(self._thread_id, Said, connection=connection)
         covered = said[: rest.get("summarized") or 0]
-        messages = []
-        if text:
-            told = Summary(text, len(covered)).message([Message.system("")])
-            messages = [told.to_record()]
+        messages = _in_place_of(covered, text, rest.get("beginning")) if text else []
         until = covered[-1].position if covered else -1
         mark = covered[-1].mark if covered else 0
         new = Beginning(until, messages, reading.epoch, _chained(b"", covered), mark, more)
-        await self.write(new, connection)
+        if known is not None and _stands_alike(known, new):
+            return
+        await self._write(new, head.expires_at, connection)
+
+    async def _begun(self, connection: HostConnection) -> Head:
+        """The conversation's head. A log that is not there is begun, without an entry."""
+        head = await hold(self._said, self._thread_id, connection)
+        if head is None:
+            empty = Message.system("").to_record()
+            first = await self._said.append(self._thread_id, empty, connection=connection)
+            await self._said.remove(self._thread_id, first, connection=connection)
+            head = await hold(self._said, self._thread_id, connection)
+        assert head is not None
+        return head
+
+
+def _stands_alike(one: Beginning, other: Beginning) -> bool:
+    """Whether both say the same of the same messages, and besides."""
+    same = replace(one, epoch=other.epoch) == other
+    return same and encode_value(one.rest) == encode_value(other.rest)  # True is not 1
+
+
+def _in_place_of(covered: Sequence[Said], text: str, given: Any) -> list[dict[str, Any]]:
+    """The records that stand for messages: those *given* if their summary is *text*; else the
+    system messages among them, which a summary does not replace, and the summary.
+    """
+    if given is not None:
+        if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+            raise TypeError("beginning is a list of messages, as a snapshot gives it")
+        messages = [Message.of(one) for one in given]
+        summaries = [one for one in map(Summary.read, messages) if one is not None]
+        if summaries and summaries[0].text == text:
+            return [message.to_record() for message in messages]
+    kept = [one.value for one in covered if is_system(one.value)]
+    told = Summary(text, len(covered) - len(kept)).message([Message.system("")])
+    return [*kept, told.to_record()]
 
 
 async def managed(

@@ -13,12 +13,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from memalchemy.contracts import Seconds, StoreItem, check_limit
-from memalchemy.database import Database, HostConnection
+from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import Conflict
 from memalchemy.events import operation
+from memalchemy.keys import check_namespace
 from memalchemy.memory.extracting import Extract, facts_of
 from memalchemy.memory.facts import (
     HALF_LIFE,
+    LEARNT_ID,
     REINFORCEMENT,
     MemoryFact,
     build_memory_context,
@@ -28,8 +30,10 @@ from memalchemy.memory.facts import (
     fact_of,
     folded,
     topics_of,
+    words_of,
 )
 from memalchemy.memory.fence import FACTS, MEMORY, fenced, with_block, without_blocks
+from memalchemy.memory.finding import mode_of, naming_of
 from memalchemy.memory.states import check_messages, latest_prompt
 from memalchemy.messages import text_of
 from memalchemy.store import Store
@@ -71,11 +75,9 @@ class UserMemoryStore:
         half_life: Seconds | None = HALF_LIFE,
         namespace: Sequence[str] = ("facts",),
     ) -> None:
-        if isinstance(namespace, str):
-            raise TypeError("a namespace is a tuple of strings, not one string")
-        self.store = Store(store) if isinstance(store, Database) else store
+        self.store = store if isinstance(store, Store) else Store(check_database(store, self))
         self.half_life = check_half_life(half_life)
-        self.namespace = tuple(namespace)
+        self.namespace = check_namespace(namespace)
 
     def __repr__(self) -> str:
         return f"UserMemoryStore({self.store!r})"
@@ -110,6 +112,10 @@ class UserMemoryStore:
 
         First those whose relevance times confidence is greatest. An empty query takes all, the
         surest first. Those alike are in the order of when they were last seen, the newest first.
+
+        Raises:
+            CapabilityMissing: there is a query, and the database is encrypted and holds neither
+                readable words nor vectors to look in.
         """
         most = check_limit(top_k)
         place, now = self._place(user_id), datetime.now(UTC)
@@ -133,21 +139,16 @@ class UserMemoryStore:
         self, user_id: str, topic: str | None = None, *, connection: HostConnection | None = None
     ) -> Facts:
         """All of the user's facts, or those of *topic* in any case; the last seen first."""
-        place, now = self._place(user_id), datetime.now(UTC)
-        wanted = None
-        if topic is not None:
-            pointer = folded(topic).replace("~", "~0").replace("/", "~1")
-            wanted = {"$metadata": {f"/topics/{pointer}": True}}
+        wanted = None if topic is None else folded(topic)
         found: Facts = []
-        last: StoreItem | None = None
-        while True:
-            page = await self.store.list_items(
-                place, filter=wanted, limit=PAGE, after=last, connection=connection
-            )
-            found += [self._fact(item, now) for item in page]
-            if len(page) < PAGE:
-                return sorted(found, key=_seen, reverse=True)
-            last = page[-1]
+        async with aclosing(self._surest(self._place(user_id), datetime.now(UTC), connection)) as (
+            pages
+        ):
+            async for page, _ in pages:
+                found += [
+                    fact for _, fact in page if wanted is None or wanted in map(folded, fact.topics)
+                ]
+        return sorted(found, key=_seen, reverse=True)
 
     async def update(
         self,
@@ -215,12 +216,14 @@ class UserMemoryStore:
         """The messages, with what is known of the user in one block behind the latest prompt.
 
         First what fits the prompt, then what is surest, at most *top_k* facts. The block takes the
-        place of an earlier one.
+        place of an earlier one. In an encrypted database that holds nothing readable to look in,
+        only what is surest.
         """
         kept = without_blocks(check_messages(messages), FACTS)
         at = latest_prompt(kept)
         with operation("memory.facts.injected", tenant=self.store.db.tenant) as event:
-            prompt = "" if at is None else text_of(kept[at]).strip()
+            can_search = mode_of(self.store) is not None
+            prompt = text_of(kept[at]).strip() if at is not None and can_search else ""
             facts: Facts = []
             for query in dict.fromkeys((prompt, "")):
                 if len(facts) < top_k:
@@ -263,8 +266,14 @@ class UserMemoryStore:
         kept: Facts = []
         with operation("memory.facts.extracted", tenant=self.store.db.tenant) as event:
             event.name = "memory.facts.extract_failed"
-            for one in await facts_of(said, extract, llm):
-                fact = fact_of(one, user_id, conversation_id)
+            found = await facts_of(said, extract, llm)
+            known = await self._known(user_id, connection) if found else {}
+            name_of = naming_of(self.store, place)
+            for one in found:
+                fact = fact_of(one, user_id, conversation_id, name_of)
+                if not isinstance(one, MemoryFact):
+                    same = known.get(words_of(fact.content), fact.memory_id)
+                    fact = replace(fact, memory_id=same)
                 kept.append(await self._heard(place, fact, connection))
             event.name, event.details["facts"] = "memory.facts.extracted", len(kept)
         return kept
@@ -273,12 +282,12 @@ class UserMemoryStore:
         self, place: tuple[str, ...], query: str, now: datetime, connection: HostConnection | None
     ) -> Pages:
         """Facts with what each is worth, page by page, and what a later one is worth at most."""
-        by_meaning, offset = self.store.embedder is not None, 0
+        mode, offset = mode_of(self.store) or "text", 0
         while True:
             hits = await self.store.search(
                 place,
                 query,
-                mode="hybrid" if by_meaning else "text",
+                mode=mode,
                 limit=PAGE,
                 offset=offset,
                 connection=connection,
@@ -288,7 +297,7 @@ class UserMemoryStore:
                 [(score * fact.confidence, fact) for score, fact in facts],
                 facts[-1][0] if facts else 0.0,
             )
-            if len(hits) < PAGE or by_meaning:  # pages of a hybrid search do not fit together
+            if len(hits) < PAGE or mode != "text":  # pages of a hybrid search do not fit together
                 return
             offset += PAGE
 
@@ -308,6 +317,19 @@ class UserMemoryStore:
             yield [(fact.confidence, fact) for fact in facts], bound
             if len(items) < PAGE:
                 return
+
+    async def _known(self, user_id: str, connection: HostConnection | None) -> dict[str, str]:
+        """The ids of facts that were extracted, by their words; none without keys.
+
+        With keys, what was learnt before the first one came first has an id of another's making.
+        """
+        if not self.store.db.keyring.seals:
+            return {}
+        return {
+            words_of(fact.content): fact.memory_id
+            for fact in await self.list(user_id, connection=connection)
+            if fact.memory_id.startswith(LEARNT_ID)
+        }
 
     async def _heard(
         self, place: tuple[str, ...], fact: MemoryFact, connection: HostConnection | None
@@ -363,13 +385,11 @@ class UserMemoryStore:
             "last_seen_at": fact.last_seen_at,
             "source_conversation_id": fact.source_conversation_id,
         }
-        topics = {folded(topic): True for topic in fact.topics}
         index = ("content",) if self.store.embedder is not None else None
         await self.store.put(
             self._place(fact.user_id),
             fact.memory_id,
             value,
-            {"topics": topics} if topics else None,
             index=index,
             connection=connection,
             **expected,

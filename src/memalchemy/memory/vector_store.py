@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memalchemy.contracts import Seconds, StoreItem
-from memalchemy.database import Database, HostConnection
+from memalchemy.database import Database, HostConnection, check_database
+from memalchemy.keys import check_namespace
 from memalchemy.store import Store
 from memalchemy.store.embedding import Embedder
 from memalchemy.store.searching import FUSED, Ranked, fused
@@ -48,14 +49,12 @@ class VectorStore:
         embedder: Embedder | None = None,
         namespace: Sequence[str] = ("documents",),
     ) -> None:
-        if isinstance(namespace, str):
-            raise TypeError("a namespace is a tuple of strings, not one string")
-        if isinstance(store, Database):
-            store = Store(store, embedder=embedder)
+        if not isinstance(store, Store):
+            store = Store(check_database(store, self), embedder=embedder)
         elif embedder is not None:
             raise TypeError("a Store has its own embedder: give one to it, or a Database here")
         self.store = store
-        self.namespace = tuple(namespace)
+        self.namespace = check_namespace(namespace)
 
     def __repr__(self) -> str:
         return f"VectorStore({self.store!r}, namespace={self.namespace!r})"
@@ -109,7 +108,7 @@ class VectorStore:
         query that a document has. With one of them also by meaning: the score says how high a
         document is in both rankings. What shares no word with the query, and has no vector nearer
         to its than at a right angle, is not returned. A *k* of zero or less, or a query of blanks,
-        finds nothing.
+        finds nothing. In an encrypted database whose words are not readable only by meaning.
 
         Args:
             filter: what the metadata must hold: equal values by name, or as `memalchemy.filters`
@@ -118,6 +117,7 @@ class VectorStore:
             threshold: the least score.
 
         Raises:
+            CapabilityMissing: the database is encrypted, and holds nothing readable to look in.
             ValueError: there are vectors, but none of this size.
         """
         words = query is not None and bool(query.strip())
@@ -125,6 +125,7 @@ class VectorStore:
             return []
         wanted = {"$metadata": dict(filter)} if filter else None
         by_meaning = embedding is not None or self.store.embedder is not None
+        words = words and (not by_meaning or self.store.db.keyring.reveals("text"))
         depth = next((most for most in FUSED if k <= most), k) if by_meaning and words else k
         rankings = []
         if words:

@@ -14,7 +14,7 @@ from typing import Any
 
 from memalchemy.codec.values import is_heavy, pointer_of
 from memalchemy.contracts import UNSET, Seconds, StoreItem, Unset
-from memalchemy.database import OFF_LOOP_BYTES, Database, HostConnection, off_loop
+from memalchemy.database import OFF_LOOP_BYTES, Database, HostConnection, check_database, off_loop
 from memalchemy.errors import Conflict
 from memalchemy.events import operation
 from memalchemy.keys import check_name
@@ -77,6 +77,7 @@ class Store(Batches, Searching):
         ttl: Lifetimes = None,
         refresh_ttl: bool = False,
     ) -> None:
+        self.db = check_database(db, self)
         if embedder is not None and not callable(embedder):
             raise TypeError("embedder is a function of a list of texts")
         if metric not in METRICS:
@@ -85,7 +86,6 @@ class Store(Batches, Searching):
             raise no_embedder("index=")
         if index or (index is None and embedder is not None):
             db.keyring.check_reveals("vectors", "a store with an embedder")
-        self.db = db
         self._settings = Settings(
             keyring=db.keyring,
             embedder=embedder,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memalchemy.contracts import SearchHits, SemanticSearchResult, StoreItem
-from memalchemy.keys import encode_namespace
+from memalchemy.keys import check_namespace
 from memalchemy.store import Store
 from memalchemy.store.shelf import Namespace
 
@@ -17,9 +17,8 @@ class NamespacedStore:
     """A store that knows its namespace; options pass through. ``store`` has what is not here."""
 
     def __init__(self, store: Store, namespace: Namespace) -> None:
-        encode_namespace(namespace)  # one string would be taken apart
         self.store = store
-        self.namespace = tuple(namespace)
+        self.namespace = check_namespace(namespace)
 
     def __repr__(self) -> str:
         return f"NamespacedStore({self.store!r}, {self.namespace!r})"

@@ -786,14 +786,16 @@ class Conversation:
         """Make the conversation what a `snapshot` says, or a list of messages.
 
         Only the difference is written: messages that are the same from the start on stay. A
-        ``summary`` stands before the messages, or for the first ``summarized`` of them; with a list
-        the one that there is stays, if it stands for messages that do.
+        ``summary`` stands before the messages, or for the first ``summarized`` of them, of which
+        system messages stay; with a list the one that there is stays, if it stands for messages
+        that do. Whole or not at all.
         """
 
     def snapshot(self, *, connection: HostConnection | None = None) -> dict[str, Any]:
         """All there is, as plain values: ``messages`` (records), ``summary`` (a text or ``None``),
-        ``summarized`` (how many of the messages it stands for), and what `restore` was given
-        besides.
+        ``summarized`` (how many of the messages are behind it), and what `restore` was given
+        besides. Where the manager kept some of those, such as system messages, ``beginning`` is
+        what is told in their place, the summary among it.
         """
 
     def text(self, *, connection: HostConnection | None = None) -> str:
@@ -912,7 +914,10 @@ class ConversationView:
         """All messages that it knows, oldest first."""
 
     def refresh(self, *, connection: HostConnection | None = None) -> list[Message]:
-        """Look, and return the messages that are new; all, if ``restarted``. One round trip."""
+        """Look, and return the messages that are new; all, if ``restarted``. One round trip.
+
+        With *connection* nothing of it is remembered: what a transaction sees may be rolled back.
+        """
 
     @property
     def restarted(self) -> bool:
@@ -933,6 +938,7 @@ class EpisodeStore:
         embedder: as for `Store`: likeness is then of words and meaning, without it of words.
         ttl: how long an episode is kept.
 
+    In an encrypted database that holds nothing readable to look in, `recall` gives the latest.
     Every method but `recall` takes ``connection=``, as those of `Store`; `recall` passes it on.
     """
 
@@ -979,7 +985,11 @@ class EpisodeStore:
         """
 
     def write(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
-        """Keep an episode; one of the same ``id_`` is replaced."""
+        """Keep an episode; one of the same ``id_`` is replaced.
+
+        Raises:
+            TooLarge: its ``id_`` has over 236 characters.
+        """
 
 class EpisodicMemory:
     """What an agent's loop calls: `recall` before a task, `record` after it.
@@ -1257,8 +1267,9 @@ class LLMMemoryManager:
         """Memories of every type, at most *limit*, the last saved first.
 
         With *query* first those that fit it: the best of each namespace and type, then the second
-        best, and so on; where there are not enough, the last saved follow. Of several namespaces
-        each has its turn. What two of them say under one key are two memories; only what they say
+        best, and so on; where there are not enough, the last saved follow. In an encrypted database
+        that holds nothing readable to look in, only the last saved. Of several namespaces each has
+        its turn. What two of them say under one key are two memories; only what they say
         alike is given once.
 
         Args:
@@ -2224,7 +2235,8 @@ class UserMemoryStore:
         """The messages, with what is known of the user in one block behind the latest prompt.
 
         First what fits the prompt, then what is surest, at most *top_k* facts. The block takes the
-        place of an earlier one.
+        place of an earlier one. In an encrypted database that holds nothing readable to look in,
+        only what is surest.
         """
 
     def reinforce(
@@ -2249,6 +2261,10 @@ class UserMemoryStore:
 
         First those whose relevance times confidence is greatest. An empty query takes all, the
         surest first. Those alike are in the order of when they were last seen, the newest first.
+
+        Raises:
+            CapabilityMissing: there is a query, and the database is encrypted and holds neither
+                readable words nor vectors to look in.
         """
 
     def update(
@@ -2315,7 +2331,7 @@ class VectorStore:
         query that a document has. With one of them also by meaning: the score says how high a
         document is in both rankings. What shares no word with the query, and has no vector nearer
         to its than at a right angle, is not returned. A *k* of zero or less, or a query of blanks,
-        finds nothing.
+        finds nothing. In an encrypted database whose words are not readable only by meaning.
 
         Args:
             filter: what the metadata must hold: equal values by name, or as `memalchemy.filters`
@@ -2324,6 +2340,7 @@ class VectorStore:
             threshold: the least score.
 
         Raises:
+            CapabilityMissing: the database is encrypted, and holds nothing readable to look in.
             ValueError: there are vectors, but none of this size.
         """
 

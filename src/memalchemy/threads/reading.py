@@ -13,9 +13,9 @@ from sqlalchemy import Executable
 from memalchemy.codec import text
 from memalchemy.codec.sealing import Keyring
 from memalchemy.contracts import Entry, EntryHit, LogReading, check_limit
-from memalchemy.database import Database, HostConnection, Then, off_loop
+from memalchemy.database import Database, HostConnection, Then, check_database, off_loop
 from memalchemy.events import Event, operation
-from memalchemy.keys import check_thread_id, encode_namespace
+from memalchemy.keys import check_namespace, check_thread_id, encode_namespace
 from memalchemy.log import Log, entries, listing
 from memalchemy.search.entries import search_entries
 from memalchemy.statements import Answer, Program
@@ -30,11 +30,9 @@ class Reading:
     """The reading half of `ThreadLog`: one namespace of one tenant of a database."""
 
     def __init__(self, db: Database, namespace: Iterable[str]) -> None:
-        self.db = db
-        if not isinstance(namespace, str):  # which encoding refuses, and a tuple takes apart
-            namespace = tuple(namespace)
-        self._path = encode_namespace(namespace)
-        self.namespace = tuple(namespace)
+        self.db = check_database(db, self)
+        self.namespace = check_namespace(namespace)
+        self._path = encode_namespace(self.namespace)
 
     async def tail(
         self,

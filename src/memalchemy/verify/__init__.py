@@ -24,7 +24,7 @@ from memalchemy.verify import item_queries, queries
 from memalchemy.verify.indexes import TextIndexes
 from memalchemy.verify.items import ItemsReading
 from memalchemy.verify.logs import LogReading, ask
-from memalchemy.verify.report import CODES, Finding, Report, Tally
+from memalchemy.verify.report import CODES, Finding, Report, Tally, counted
 
 __all__ = ["CODES", "Finding", "Report", "verify"]
 
@@ -205,7 +205,8 @@ class _Verification:
             for row in await ask(self.db, statement, {"k_tenant": tenant, "p_limit": PAGE}):
                 self.tally.add(
                     "orphan",
-                    f"{row.orphans:,} rows of {table} have no thread; nothing reads them",
+                    counted(row.orphans, "row", "rows")
+                    + f" of {table} without a thread, which nothing reads",
                     Log(tenant, row.thread_id, row.namespace),
                 )
 

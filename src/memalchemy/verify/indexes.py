@@ -17,7 +17,7 @@ from memalchemy.log import Log
 from memalchemy.statements import Program
 from memalchemy.verify import queries
 from memalchemy.verify.logs import ask
-from memalchemy.verify.report import MAX_AFFECTED, Place, Tally
+from memalchemy.verify.report import MAX_AFFECTED, Place, Tally, counted
 
 Row = int | str
 """A position of a log, or a key of a namespace."""
@@ -116,7 +116,9 @@ class TextIndexes:
             if not reading.is_wrong:
                 continue
             called = d.text_index_name(index, self.db.schema) or index
-            what = reading.reason or f"does not find {reading.missed:,} rows by what is in them"
+            what = reading.reason or "does not find " + counted(
+                reading.missed, "row by what is in it", "rows by what is in them"
+            )
             remedy = "memalchemy verify --repair"
             if reading.obstacle is not None:
                 remedy = f"{reading.obstacle}; {d.text_index_advice(index, self.db.schema)}"

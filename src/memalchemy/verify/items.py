@@ -23,7 +23,7 @@ from memalchemy.search.scope import scope_binds
 from memalchemy.verify import item_queries as queries
 from memalchemy.verify.indexes import TextIndexes
 from memalchemy.verify.logs import BATCH_BYTES, BATCH_ROWS, PAGE, ask
-from memalchemy.verify.report import REMEDIES, UNREADABLE, Tally, unreadable
+from memalchemy.verify.report import REMEDIES, UNREADABLE, Tally, counted, unreadable
 
 FLOAT = 4
 
@@ -73,7 +73,10 @@ class ItemsReading:
         """What needs a look at all rows: vectors without an item, and counters."""
         binds = {"k_tenant": self.tenant, "p_limit": PAGE}
         for row in await ask(self.db, queries.list_orphans(self.db.dialect), binds):
-            what = f"{row.orphans:,} vectors have no item; no search finds them"
+            what = (
+                counted(row.orphans, "vector", "vectors")
+                + " without an item, which no search finds"
+            )
             self._add("orphan", what, Shelf(self.tenant, row.namespace), row.key)
         if self.db.dialect.counts_vector_changes:
             await self._counters()

@@ -8,6 +8,11 @@ from typing import Any, Literal, Protocol
 from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, NotEncrypted
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """How many, with what is said of *one* or of *many*."""
+    return f"{number:,} {one if number == 1 else many}"
+
+
 class Place(Protocol):
     """A log, or a store's namespace: rows that have a key of their own within it."""
 
@@ -169,21 +174,21 @@ class Tally:
         if self.unused:
             self.add(
                 "unused",
-                f"{self.unused:,} states have no name and nothing builds on them; the next sweep "
-                "of their threads removes them",
+                counted(self.unused, "state has", "states have") + " no name, with nothing that "
+                "builds on it; the next sweep of the thread removes it",
                 severity="note",
             )
         if self.closed:
             self.add(
                 "unchecked",
-                f"{self.closed:,} rows are encrypted and no keys were given: it was checked that "
-                "their bytes are those that were written, and not what they hold",
+                counted(self.closed, "row is", "rows are") + " encrypted and no keys were given: "
+                "it was checked that the bytes are those that were written, and not what they hold",
                 severity="note",
             )
         for kind, count in sorted(self.unchecked.items()):
             self.add(
                 "unchecked",
-                f"{count:,} rows of kind {kind!r} were not checked: this release reads states and "
-                "entries",
+                counted(count, "row", "rows")
+                + f" of kind {kind!r} not checked: this release reads states and entries",
                 severity="note",
             )

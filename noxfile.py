@@ -16,10 +16,12 @@ nox.options.sessions = [
     "strict-oracle",
     "tests-encrypted",
     "tests-lowest",
+    "integrations",
     "wheel",
 ]
 
 EXTRAS = ".[all]"
+FRAMEWORKS = "langgraph,openai-agents,locus,lauren-ai,lazybridge,llm-agents-from-scratch"
 # All but Oracle's, which asks for SQLAlchemy 2.1.
 LOWEST_EXTRAS = ".[postgres,encryption,server]"
 BEHAVIOUR = ("--databases", "sqlite,postgresql", "tests/behaviour")
@@ -36,7 +38,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Types: mypy, strict, over the package."""
-    session.install("mypy==2.4.1", EXTRAS)
+    session.install("mypy==2.4.1", f".[all,{FRAMEWORKS}]")
     session.run("mypy")
 
 
@@ -51,7 +53,7 @@ def architecture(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Every test, on SQLite and PostgreSQL, and Oracle compiled; ORACLE_URL runs it live too."""
     # The driver's type checks are asked through private names of this version.
-    _tests(session, EXTRAS, "oracledb==26.1.0")
+    _tests(session, EXTRAS, "oracledb==26.1.0", only=("--ignore=tests/integrations",))
 
 
 @nox.session(name="tests-sync")
@@ -107,6 +109,13 @@ def tests_lowest(session: nox.Session) -> None:
     """The behaviour on the lowest versions that pyproject.toml allows."""
     lowest = _lower_bounds(session)
     _tests(session, LOWEST_EXTRAS, "oracledb", *lowest, only=(*BEHAVIOUR, "tests/cli"))
+
+
+@nox.session
+def integrations(session: nox.Session) -> None:
+    """The adapters under their frameworks, and the frameworks' own tests upon them."""
+    session.install(*nox.project.dependency_groups(nox.project.load_toml(), "frameworks"))
+    _tests(session, f".[all,{FRAMEWORKS}]", "oracledb==26.1.0", only=("tests/integrations",))
 
 
 @nox.session

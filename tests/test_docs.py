@@ -1,4 +1,4 @@
-"""The documentation runs, and its links lead somewhere; that of integrations is with their tests."""
+"""The documentation runs, and its links lead somewhere; integrations have tests of their own."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import nox
+from nox.command import CommandFailed
 
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.sessions = [
@@ -72,7 +73,7 @@ def strict_oracle(session: nox.Session) -> None:
     names = ("order", "removing", "branching", "database_transactions")
     names += ("store_conditions", "store_batches")
     some = [f"tests/behaviour/test_{name}.py" for name in names]
-    session.run("python", "-m", "pytest", *strict, "postgresql", *some, habits)
+    _pytest(session, *strict, "postgresql", *some, habits)
 
 
 @nox.session(name="tests-encrypted")
@@ -156,8 +157,23 @@ def bench(session: nox.Session) -> None:
 def _tests(session: nox.Session, *packages: str, only: tuple[str, ...] = ()) -> None:
     session.install(*packages)
     session.install(*nox.project.dependency_groups(nox.project.load_toml(), "test"))
-    arguments = session.posargs or list(only)
-    session.run("python", "-m", "pytest", *arguments)
+    _pytest(session, *(session.posargs or only))
+
+
+def _pytest(session: nox.Session, *arguments: str) -> None:
+    """Run tests, and those that fail once more, by themselves.
+
+    There are ten thousand, with real processes, kills and clocks, on machines that others share: a
+    failure that does not repeat is named in the first summary, to be looked into, and stops no one.
+    """
+    cache = os.path.join(session.virtualenv.location, "pytest-cache")
+    command = ("python", "-m", "pytest", "-o", f"cache_dir={cache}", *arguments)
+    try:
+        session.run(*command)
+    except CommandFailed:
+        session.warn("What failed is run again")
+        session.run(*command, "--last-failed", "--last-failed-no-failures", "none")
+        session.warn("It passed the second time: its cause is to be found")
 
 
 def _lower_bounds(session: nox.Session) -> list[str]:

@@ -158,6 +158,7 @@ class Store(Batches, Searching):
                 connection,
                 event,
                 single=d.single_statement_save and not vectors,
+                payloads=True,
             )
             event.payload_bytes = len(row["p_value"])
             if version is None:

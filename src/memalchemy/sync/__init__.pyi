@@ -99,7 +99,8 @@ class Database:
             it, as long as the server lets it. SQLite: seconds that a statement may run, and that it
             waits for another process to end its transaction (30 if not given).
         keys: Fernet keys; payloads and values are encrypted with the first and opened with any. See
-            the page on encryption. Metadata, ids, namespaces and keys of items stay readable.
+            the page on encryption. Metadata, ids, namespaces and keys of items stay readable. A
+            tenant that is written with keys is not written without one of them: `KeyMissing`.
         readable: what else is stored unencrypted beside them, because the database searches in it:
             ``"text"`` (words), ``"fields"`` (a word for each field, for filters), ``"vectors"``.
         allow_plaintext: with *keys*, read what is not encrypted, too, instead of refusing it.
@@ -208,6 +209,9 @@ class Database:
     def keyring(self) -> Keyring:
         """What seals and opens payloads; without *keys* it leaves them as they are."""
 
+    def look_for_keys_again(self) -> None:
+        """See anew, at the next write, which keys a tenant is written with: they were removed."""
+
     def maintain(self, program: Callable[[], Program[T]], *, event: Event | None = None) -> T:
         """Run a *program* of statements that refuse to be in a transaction, on a connection apart.
 
@@ -299,12 +303,17 @@ class Database:
         connection: HostConnection | None = None,
         event: Event | None = None,
         single: bool = False,
+        payloads: bool = False,
     ) -> T:
         """Run a writing *program* in one transaction, or in the host's.
 
         Repeated while that is safe: until COMMIT has been sent, or the statement, if *single* says
         that it is one and autocommit will do. After that a lost connection is an error with
-        ``maybe_applied``.
+        ``maybe_applied``. *payloads* says that it writes what was encoded here: the first of them
+        sees that the keys are those of the tenant.
+
+        Raises:
+            KeyMissing: it writes payloads, and the tenant is encrypted with other keys than these.
         """
 
 class Checkpointer:

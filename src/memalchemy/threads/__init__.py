@@ -209,6 +209,7 @@ class ThreadLog(Reading):
                 lambda: entries.change_one(d, log, self._values(log), row, expected),
                 connection=connection,
                 event=event,
+                payloads=True,
             )
 
     async def clear(
@@ -314,6 +315,7 @@ class ThreadLog(Reading):
                     connection=connection,
                     event=event,
                     single=True,
+                    payloads=True,
                 )
                 if allotted is not None:
                     return list(range(allotted.next_seq - len(rows), allotted.next_seq))
@@ -333,7 +335,9 @@ class ThreadLog(Reading):
     ) -> T:
         for left in reversed(range(tries)):
             try:
-                return await self.db.write(program, connection=connection, event=event)
+                return await self.db.write(
+                    program, connection=connection, event=event, payloads=True
+                )
             except DatabaseUnreachable as lost:
                 if not left or not lost.maybe_applied:
                     raise

@@ -46,6 +46,7 @@ from memalchemy.search.vectors import Metric
 from memalchemy.state import Message
 from memalchemy.statements import Program
 from memalchemy.store.batches import Batch
+from memalchemy.store.changing import Change
 from memalchemy.store.embedding import Embedder, Index
 from memalchemy.store.shelf import Lifetimes, Namespace
 from memalchemy.sync.face import LazyIterator as LazyIterator
@@ -1324,6 +1325,9 @@ class NamespacedStore:
     """A store that knows its namespace; options pass through. ``store`` has what is not here."""
 
     def __init__(self, store: Store, namespace: Namespace) -> None: ...
+    def change(self, key: str, function: Change, **more: Any) -> Any | None:
+        """`Store.change`."""
+
     def clear(self, **more: Any) -> int:
         """`Store.clear_namespace`."""
 
@@ -1466,6 +1470,35 @@ class Store:
     @property
     def capabilities(self) -> StoreCapabilities:
         """What it can do: everything, but searches in what may not be stored readable."""
+
+    def change(
+        self,
+        namespace: Namespace,
+        key: str,
+        function: Change,
+        *,
+        metadata: Mapping[str, Any] | Unset | None = ...,
+        index: Index = None,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> Any | None:
+        """Make a new value of the item that is there, and lose nothing of what others write.
+
+        *function* takes the `StoreItem`, or ``None`` if there is none. It gives the new value,
+        ``LEAVE`` to change nothing, or ``DELETE``; it may be a coroutine. Where others write the
+        item meanwhile it is called again, with what they wrote, so it should do nothing else. What
+        it raises comes out, and nothing was changed.
+
+        Returns the value that is there then; ``None`` without one.
+
+        Args:
+            metadata: the new metadata; what it had, if not given.
+            index, ttl: as for `put`, of which this is one.
+
+        Raises:
+            Conflict: the transaction of *connection* does not see what others have written, so that
+                no new value could be made of it.
+        """
 
     def clear_namespace(
         self,

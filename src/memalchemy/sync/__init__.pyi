@@ -478,8 +478,8 @@ class Checkpointer:
     ) -> str:
         """Copy a thread up to a checkpoint (the newest without an id) into a new thread.
 
-        Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given. The two share
-        nothing afterwards.
+        Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is
+        cut off to fit). The two share nothing afterwards.
 
         Raises:
             NotFound: the checkpoint is not there.
@@ -2015,8 +2015,8 @@ class ThreadLog:
     ) -> str:
         """Copy the log up to *position* (all of it, without) into a new thread; return its id.
 
-        ``THREAD-fork-xxxxxxxx`` if none is given. Positions, keys and times are those of the
-        original; the two share nothing afterwards.
+        ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut off to fit).
+        Positions, keys and times are those of the original; the two share nothing afterwards.
 
         Raises:
             NotFound: there is no such entry, or none at all.

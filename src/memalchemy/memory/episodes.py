@@ -31,6 +31,10 @@ from memalchemy.store.shelf import Namespace
 
 PAGE = 100
 BY_TIME = "by time"
+"""Below an episode store's namespace, keys that sort by ``completed_at``, which is the caller's.
+The store orders by key or by the last write, and its index of fields finds what is equal: for the
+latest five it would read every episode.
+"""
 EMBEDDED = ("task", "result", "error")
 _LAST = datetime.max.replace(tzinfo=UTC)
 _DIGITS = 18

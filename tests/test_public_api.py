@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
 from pathlib import Path
+from typing import Any
 
+import pytest
 from pydantic import BaseModel
 
 import memalchemy
+import memalchemy.http
+import memalchemy.memory
 from memalchemy import errors
 
 _BUILTIN = (BaseException, ImportError, BaseModel, str)
@@ -86,3 +91,27 @@ def test_every_error_has_a_code_of_its_own_and_a_line_in_the_documentation() -> 
     assert len({cls.code for cls in classes}) == len(classes)
     for cls in classes:
         assert f"`{cls.code}` | `{cls.__name__}`" in page
+
+
+@pytest.mark.parametrize("package", [memalchemy, memalchemy.memory, memalchemy.http])
+def test_a_package_lists_what_it_imports_later_and_knows_a_misspelt_name(package: Any) -> None:
+    assert {*package.__all__} <= {*dir(package)}
+    with pytest.raises(AttributeError, match=f"'{package.__name__}' has no attribute") as refused:
+        _ = package.Misspelt
+    assert (refused.value.name, refused.value.obj) == ("Misspelt", package)
+
+
+def test_what_is_imported_later_is_what_a_type_checker_is_told() -> None:
+    for package in (memalchemy, memalchemy.memory, memalchemy.http):
+        source = Path(str(package.__file__)).read_text()
+        [block] = [node for node in ast.parse(source).body if isinstance(node, ast.If)]
+        told = {
+            (node.module, name.name)
+            for node in block.body
+            if isinstance(node, ast.ImportFrom)
+            for name in node.names
+        }
+        [assigned] = block.orelse
+        places = ast.literal_eval(assigned.value.args[1])  # type: ignore[attr-defined]
+        root = package.__name__
+        assert told == {(f"{root}.{m}", name) for m, names in places.items() for name in names}

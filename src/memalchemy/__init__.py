@@ -5,9 +5,9 @@ async with Database("sqlite:///agent.db") as db:
     await checkpointer.save({"messages": []}, "thread-1")
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from memalchemy._later import later
 from memalchemy._version import __version__
 from memalchemy.contracts import (
     UNSET,
@@ -64,6 +64,32 @@ if TYPE_CHECKING:
     from memalchemy.store import Store
     from memalchemy.store.context import NamespacedStore, StoreContext
     from memalchemy.threads import ThreadLog
+else:
+    # What brings SQLAlchemy along is imported when it is asked for: the command line imports this
+    # file before it can answer a Ctrl-C, and half a second is long enough to press it.
+    __getattr__, __dir__ = later(
+        __name__,
+        {
+            "checkpoints": ("Checkpointer",),
+            "database": ("Database",),
+            "http.client": ("HTTPCheckpointer",),
+            "memory.conversation": ("Conversation", "ConversationView"),
+            "memory.conversation_store": ("ConversationStore",),
+            "memory.episodes": ("Episode", "EpisodeStore", "EpisodicMemory", "RecallMode"),
+            "memory.facts": ("MemoryFact",),
+            "memory.key_value": ("KeyValue",),
+            "memory.long_term": ("LLMMemoryManager",),
+            "memory.memories": ("Memory", "MemoryScope", "MemoryType"),
+            "memory.remembering": ("remember",),
+            "memory.sessions": ("BaseMemoryManager", "NoopMemoryManager"),
+            "memory.user_memory": ("UserMemoryStore",),
+            "memory.vector_store": ("MemoryResult", "VectorStore"),
+            "registry": ("get_checkpointer", "list_checkpointers", "register_checkpointer"),
+            "store": ("Store",),
+            "store.context": ("NamespacedStore", "StoreContext"),
+            "threads": ("ThreadLog",),
+        },
+    )
 
 __all__ = [
     "UNSET",
@@ -128,48 +154,3 @@ __all__ = [
     "register_checkpointer",
     "remember",
 ]
-
-# What brings SQLAlchemy along is imported when it is asked for: the command line imports this file
-# before it can answer a Ctrl-C, and half a second is long enough to press it.
-_LATER = {
-    "BaseMemoryManager": "memalchemy.memory.sessions",
-    "Checkpointer": "memalchemy.checkpoints",
-    "Conversation": "memalchemy.memory.conversation",
-    "ConversationStore": "memalchemy.memory.conversation_store",
-    "ConversationView": "memalchemy.memory.conversation",
-    "Database": "memalchemy.database",
-    "Episode": "memalchemy.memory.episodes",
-    "EpisodeStore": "memalchemy.memory.episodes",
-    "EpisodicMemory": "memalchemy.memory.episodes",
-    "HTTPCheckpointer": "memalchemy.http.client",
-    "KeyValue": "memalchemy.memory.key_value",
-    "LLMMemoryManager": "memalchemy.memory.long_term",
-    "Memory": "memalchemy.memory.memories",
-    "MemoryFact": "memalchemy.memory.facts",
-    "MemoryResult": "memalchemy.memory.vector_store",
-    "MemoryScope": "memalchemy.memory.memories",
-    "MemoryType": "memalchemy.memory.memories",
-    "NamespacedStore": "memalchemy.store.context",
-    "NoopMemoryManager": "memalchemy.memory.sessions",
-    "RecallMode": "memalchemy.memory.episodes",
-    "Store": "memalchemy.store",
-    "StoreContext": "memalchemy.store.context",
-    "ThreadLog": "memalchemy.threads",
-    "UserMemoryStore": "memalchemy.memory.user_memory",
-    "VectorStore": "memalchemy.memory.vector_store",
-    "get_checkpointer": "memalchemy.registry",
-    "list_checkpointers": "memalchemy.registry",
-    "register_checkpointer": "memalchemy.registry",
-    "remember": "memalchemy.memory.remembering",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_LATER[name]), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})

@@ -177,7 +177,8 @@ class Corrupt(MemalchemyError):
 class KeyMissing(MemalchemyError):
     """Something is encrypted, and the key that it was encrypted with was not given.
 
-    ``key_id`` names that key; the key cannot be told from it.
+    Of a write: the tenant is, and none of its keys was given; nothing was written. ``key_id`` names
+    the key; it cannot be told from that.
     """
 
     code = "MA-KEY-MISSING"

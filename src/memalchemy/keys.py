@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from uuid import uuid4
 
 from memalchemy.errors import TooLarge
 
@@ -77,6 +78,22 @@ def check_thread_id(text: object) -> str:
     if (size := len(encode_id(checked))) > MAX_STORED_CHARACTERS:
         raise TooLarge("thread_id as stored", size, MAX_STORED_CHARACTERS, "characters")
     return checked
+
+
+def fork_of(thread_id: str) -> str:
+    """A new id for a copy of a thread: the thread's own, cut off where it would be too long for
+    what follows, ``-fork-`` and eight random digits.
+    """
+    suffix = f"-fork-{uuid4().hex[:8]}"
+    kept = thread_id[: MAX_ID_CHARACTERS - len(suffix)]
+    while not _fits(kept + suffix):
+        kept = kept[:-1]
+    return kept + suffix
+
+
+def _fits(thread_id: str) -> bool:
+    stored = encode_id(thread_id)
+    return len(stored) <= MAX_STORED_CHARACTERS and len(stored.encode()) <= MAX_ID_BYTES
 
 
 def check_name(text: object, what: str) -> str:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from memalchemy import Checkpointer, Conflict, Database, NotFound
+from memalchemy import Checkpointer, Conflict, Database, NotFound, ThreadLog
 
 
 async def grow(checkpointer: Checkpointer, count: int, thread: str = "thread") -> list[str]:
@@ -145,3 +145,24 @@ async def test_a_thread_whose_checkpoints_are_all_deleted_is_empty(
     assert await checkpointer.copy_thread("emptied", "copy") is False
     assert await checkpointer.copy_thread("source", "emptied") is True
     assert await checkpointer.load("emptied") == {"n": 2}
+
+
+LONG_IDS = ["t" * 255, "t" * 242, "\U0001f600" * 255, "\x00" * 255, "\ud800" * 85, "ä" * 250]
+
+
+@pytest.mark.parametrize("thread", LONG_IDS, ids=range(len(LONG_IDS)))
+async def test_a_fork_of_a_thread_with_the_longest_id_has_one_that_fits(
+    db: Database, thread: str
+) -> None:
+    agent, log = Checkpointer(db), ThreadLog(db)
+    await agent.save({"n": 1}, thread)
+    await log.append(thread, ["a"])
+
+    forks = {await agent.fork(thread), await agent.fork(thread), await log.fork(thread)}
+
+    assert len(forks) == 3
+    for fork in forks:
+        kept, _, digits = fork.rpartition("-fork-")
+        assert thread.startswith(kept)
+        assert len(kept) > 60
+        assert len(digits) == 8

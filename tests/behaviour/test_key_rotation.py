@@ -87,7 +87,7 @@ async def test_a_second_rotation_has_nothing_to_do(opened: Open) -> None:
 async def test_a_dry_run_says_what_is_under_which_key_and_changes_nothing(opened: Open) -> None:
     await fill(await opened(keys=None))
     await Store(await opened(keys=[OLD])).put(SPACE, "old", VALUE)
-    await Store(await opened(keys=[THIRD])).put(SPACE, "third", VALUE)
+    await Store(await opened(keys=[THIRD, OLD])).put(SPACE, "third", VALUE)
     db = await opened(keys=[NEW, OLD])
     await Store(db).put(SPACE, "new", VALUE)
     before = await rows(db, "store_items")
@@ -324,9 +324,12 @@ async def test_verify_says_what_it_cannot_look_into(opened: Open) -> None:
 async def test_verify_finds_damaged_bytes_without_a_key_and_what_is_not_encrypted_with_one(
     opened: Open,
 ) -> None:
+    plain = await opened(keys=None)
+    await Store(plain).put(SPACE, "first", "plain")  # and goes on without keys from then on
+    await Store(plain).delete(SPACE, "first")
     db = await opened(keys=[OLD])
     await fill(db)
-    await Store(await opened(keys=None)).put(SPACE, "slipped in", "plain")
+    await Store(plain).put(SPACE, "slipped in", "plain")
     found = {f.key: f for f in (await verify(db)).findings}
     assert found.keys() == {"slipped in"}
     assert (found["slipped in"].code, found["slipped in"].remedy) == (

@@ -25,6 +25,7 @@ from memalchemy import (
     ThreadDeleted,
     events,
 )
+from memalchemy.database.keymarks import MARKS
 from memalchemy.schema import (
     CheckpointRow,
     DeltaRow,
@@ -37,14 +38,15 @@ ROWS = (ThreadRow, CheckpointRow, DeltaRow, StoreItemRow, EmbeddingRow)
 
 
 async def rows(db: Database, *tables: Any) -> list[int]:
-    """How many rows this test's tenant has in each table."""
+    """How many rows this test's tenant has in each table, but the mark of ``--encrypted``."""
+    found = []
     async with db.transaction() as tx:
-        return [
-            (
-                await tx.execute(select(func.count()).select_from(t).where(t.tenant == db.tenant))
-            ).scalar_one()
-            for t in tables
-        ]
+        for table in tables:
+            query = select(func.count()).select_from(table).where(table.tenant == db.tenant)
+            if table is StoreItemRow:
+                query = query.where(table.namespace != MARKS)
+            found.append((await tx.execute(query)).scalar_one())
+    return found
 
 
 async def grow(checkpointer: Checkpointer, count: int, thread: str = "thread") -> list[str]:

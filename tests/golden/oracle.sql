@@ -455,6 +455,28 @@ AND checkpoints.thread_id = :k_thread_id
 AND checkpoints.namespace = :k_namespace
 AND checkpoints.seq = :p_seq
 
+-- database.keymarks.mark_key()
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
+    updated_at, value)
+VALUES (:k_tenant, :namespace, :k_key, :meta, :version, :codec, :checksum, :p_now, :p_now, :value)
+
+-- database.keymarks.read_marks(scope=tenant)
+SELECT store_items.tenant, store_items.key
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :namespace_1
+
+-- database.keymarks.read_marks(scope=all)
+SELECT store_items.tenant, store_items.key
+FROM store_items
+WHERE store_items.namespace = :namespace_1
+
+-- database.keymarks.unmark_key()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :namespace_1
+AND store_items.key = :k_key
+
 -- log.appending.advance(based=True, expected=any, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
@@ -3995,12 +4017,14 @@ SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 
 -- transfer.statements.count_rows(table=store_items, scope=all)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 
 -- transfer.statements.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
@@ -4086,6 +4110,7 @@ SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 AND store_items.namespace >= :p_namespace
 AND (store_items.namespace > :p_namespace
   OR store_items.namespace = :p_namespace
@@ -4098,6 +4123,7 @@ SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -4106,6 +4132,7 @@ SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 AND store_items.tenant >= :p_tenant
 AND (store_items.tenant > :p_tenant
   OR store_items.tenant = :p_tenant
@@ -4120,6 +4147,7 @@ SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 

@@ -501,6 +501,31 @@ AND checkpoints.thread_id = $3::VARCHAR
 AND checkpoints.namespace = $4::VARCHAR
 AND checkpoints.seq = $5::BIGINT
 
+-- database.keymarks.mark_key()
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
+    updated_at, value)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHAR, $7::BIGINT,
+    $8::TIMESTAMP WITH TIME ZONE, $8::TIMESTAMP WITH TIME ZONE, $9::BYTEA)
+ON CONFLICT (tenant, namespace, key)
+DO UPDATE SET updated_at = $8::TIMESTAMP WITH TIME ZONE
+
+-- database.keymarks.read_marks(scope=tenant)
+SELECT store_items.tenant, store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+
+-- database.keymarks.read_marks(scope=all)
+SELECT store_items.tenant, store_items.key
+FROM store_items
+WHERE store_items.namespace = $1::VARCHAR
+
+-- database.keymarks.unmark_key()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+
 -- log.appending.advance(based=True, expected=any, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
@@ -6492,12 +6517,14 @@ SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 
 -- transfer.statements.count_rows(table=store_items, scope=all)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 
 -- transfer.statements.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
@@ -6581,6 +6608,7 @@ SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $4
@@ -6590,6 +6618,7 @@ SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $2
 
@@ -6598,6 +6627,7 @@ SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 AND (store_items.tenant, store_items.namespace, store_items.key) > ($1::VARCHAR, $2::VARCHAR,
     $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
@@ -6608,6 +6638,7 @@ SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $1
 

@@ -622,6 +622,30 @@ AND checkpoints.thread_id = ?
 AND checkpoints.namespace = ?
 AND checkpoints.seq = ?
 
+-- database.keymarks.mark_key()
+INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
+    updated_at, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, namespace, "key")
+DO UPDATE SET updated_at = ?
+
+-- database.keymarks.read_marks(scope=tenant)
+SELECT store_items.tenant, store_items."key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+
+-- database.keymarks.read_marks(scope=all)
+SELECT store_items.tenant, store_items."key"
+FROM store_items
+WHERE store_items.namespace = ?
+
+-- database.keymarks.unmark_key()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
 -- log.appending.advance(based=True, expected=any, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
@@ -4339,12 +4363,14 @@ SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 
 -- transfer.statements.count_rows(table=store_items, scope=all)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 
 -- transfer.statements.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change, vector)
@@ -4418,6 +4444,7 @@ SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 AND (store_items.namespace, store_items."key") > (?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
@@ -4428,6 +4455,7 @@ SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -4437,6 +4465,7 @@ SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 AND (store_items.tenant, store_items.namespace, store_items."key") > (?, ?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
@@ -4447,6 +4476,7 @@ SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?

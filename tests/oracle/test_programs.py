@@ -70,6 +70,7 @@ async def test_the_first_save_of_a_thread_updates_then_inserts(
 
     assert [n for n in server.sent() if "." in n] == [
         "checkpoints.queries.read_chain",
+        "database.keymarks.read_marks",
         "log.appending.begin_again",
         "log.appending.begin_new",
         *PLACE,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from uuid import uuid4
 
 from memalchemy.checkpoints import upkeep
 from memalchemy.checkpoints.scope import Scope, missing
 from memalchemy.database import HostConnection
 from memalchemy.dialects import Dialect
 from memalchemy.events import operation
+from memalchemy.keys import fork_of
 from memalchemy.log import Log, copy_log
 from memalchemy.statements import Program
 
@@ -27,8 +27,8 @@ class Branching(Scope):
     ) -> str:
         """Copy a thread up to a checkpoint (the newest without an id) into a new thread.
 
-        Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given. The two share
-        nothing afterwards.
+        Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is
+        cut off to fit). The two share nothing afterwards.
 
         Raises:
             NotFound: the checkpoint is not there.
@@ -39,7 +39,7 @@ class Branching(Scope):
             info = await self._needed(thread_id, checkpoint_id, connection)
             target = new_thread_id
             if target is None:
-                target = f"{thread_id}-fork-{uuid4().hex[:8]}"
+                target = fork_of(thread_id)
             if target == thread_id:
                 raise ValueError("a fork needs a thread id of its own")
             event.checkpoint_id, event.details["to"] = info.checkpoint_id, target

@@ -170,13 +170,17 @@ async def _send(db: Database, batch: list[_Waiting]) -> list[Position | None]:
     try:
         if len(rows) > 1:
             return await db.write(
-                lambda: append_many(d, rows, first=first), event=event, single=True
+                lambda: append_many(d, rows, first=first),
+                event=event,
+                single=True,
+                payloads=True,
             )
         return [
             await db.write(
                 lambda: append(d, rows[0], first=first, expected="any", retain=False),
                 event=event,
                 single=True,
+                payloads=True,
             )
         ]
     finally:

@@ -55,6 +55,7 @@ class Keeping(Scope):
                 ),
                 connection=connection,
                 event=event,
+                payloads=True,
             )
             event.details["dropped"] = dropped
         return dropped
@@ -99,6 +100,7 @@ class Keeping(Scope):
                 lambda: upkeep.erase_everything(d, tenant), connection=connection, event=event
             )
             self._cache.drop_tenant(tenant)
+            self.db.look_for_keys_again()
             return erased
         erased = 0
         for found in await self._selected(thread_id, metadata, connection):

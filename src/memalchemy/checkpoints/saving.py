@@ -210,6 +210,7 @@ class Saver:
             connection=connection,
             event=event,
             single=self.db.dialect.single_statement_save,
+            payloads=True,
         )
 
     async def _tip(

@@ -122,6 +122,16 @@ class Keyring:
         """What a payload begins with that the first key has sealed; empty without keys."""
         return b"" if self._first is None else _VERSION + self._first.id
 
+    @property
+    def first_id(self) -> str | None:
+        """The id of the key that seals."""
+        return None if self._first is None else self._first.id.hex()
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of all keys, from which none can be told."""
+        return frozenset(id_.hex() for id_ in self._keys)
+
     def knows(self, payload: bytes) -> bool:
         """Whether the key of a sealed payload, or of the beginning of one, is here."""
         return payload[len(_VERSION) : LEADING] in self._keys

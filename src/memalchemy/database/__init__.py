@@ -1,4 +1,4 @@
-"""`Database`: where memory lives. Engines, transactions, running programs, retry. Knows no table.
+"""`Database`: where memory lives. Engines, transactions, programs, retry. Knows no table but marks.
 
 An operation is a program (see `memalchemy.statements`). It runs in one hop inside SQLite's writer,
 on an async connection of a server, or on a connection of the host application's, without being
@@ -21,6 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from memalchemy.codec.sealing import Keyring
 from memalchemy.database.core import Core, HostConnection, Mode, ThreadBound
+from memalchemy.database.keymarks import KeyMarks
 from memalchemy.database.replica import Replica
 from memalchemy.database.running import OFF_LOOP_BYTES, Then, off_loop
 from memalchemy.dialects import Dialect
@@ -65,7 +66,8 @@ class Database:
             it, as long as the server lets it. SQLite: seconds that a statement may run, and that it
             waits for another process to end its transaction (30 if not given).
         keys: Fernet keys; payloads and values are encrypted with the first and opened with any. See
-            the page on encryption. Metadata, ids, namespaces and keys of items stay readable.
+            the page on encryption. Metadata, ids, namespaces and keys of items stay readable. A
+            tenant that is written with keys is not written without one of them: `KeyMissing`.
         readable: what else is stored unencrypted beside them, because the database searches in it:
             ``"text"`` (words), ``"fields"`` (a word for each field, for filters), ``"vectors"``.
         allow_plaintext: with *keys*, read what is not encrypted, too, instead of refusing it.
@@ -109,6 +111,7 @@ class Database:
             raise ValueError(f"durability is 'full' or 'normal', not {durability!r}")
         self.tenant = check_tenant(tenant)
         self._keyring = Keyring(keys, readable=readable, allow_plaintext=allow_plaintext)
+        self._marks = KeyMarks(self._keyring)
         open_ = partial(
             Core,
             schema=schema,
@@ -202,6 +205,7 @@ class Database:
 
     async def close(self) -> None:
         """Finish queued writes and close this loop's connections. A later use opens anew."""
+        self._marks.forget()
         try:
             await self._core.close()
         finally:
@@ -340,14 +344,21 @@ class Database:
         connection: HostConnection | None = None,
         event: Event | None = None,
         single: bool = False,
+        payloads: bool = False,
     ) -> T:
         """Run a writing *program* in one transaction, or in the host's.
 
         Repeated while that is safe: until COMMIT has been sent, or the statement, if *single* says
         that it is one and autocommit will do. After that a lost connection is an error with
-        ``maybe_applied``.
+        ``maybe_applied``. *payloads* says that it writes what was encoded here: the first of them
+        sees that the keys are those of the tenant.
+
+        Raises:
+            KeyMissing: it writes payloads, and the tenant is encrypted with other keys than these.
         """
         self.check_writable()
+        if payloads:
+            await self._marks.check(self._core, self.tenant, connection)
         mode: Mode = "single" if single else "transaction"
         return await self._core.run(program, mode, connection, event)
 
@@ -362,6 +373,10 @@ class Database:
         """
         self.check_writable()
         return await self._core.run(program, "apart", None, event)
+
+    def look_for_keys_again(self) -> None:
+        """See anew, at the next write, which keys a tenant is written with: they were removed."""
+        self._marks.forget()
 
     def check_writable(self) -> None:
         """Raise `CapabilityMissing` on a `replica`, before a program finds out."""

@@ -140,11 +140,13 @@ class Core:
         mode: Mode,
         connection: HostConnection | None,
         event: Event | None,
+        *,
+        repeatable: bool = False,
     ) -> T:
         def job(sync: Lent) -> T:
             return drive(sync, program(), self.translate, self._options, event)
 
-        return await self._do(job, mode, connection)
+        return await self._do(job, mode, connection, repeatable=repeatable)
 
     async def read_then(
         self,
@@ -163,13 +165,19 @@ class Core:
         return await self._do(job, "read", None)
 
     async def _do(
-        self, job: Callable[[Lent], T], mode: Mode, connection: HostConnection | None
+        self,
+        job: Callable[[Lent], T],
+        mode: Mode,
+        connection: HostConnection | None,
+        *,
+        repeatable: bool = False,
     ) -> T:
         if connection is not None:
-            return await self._on_host(connection, job)
+            return await self.on_host(connection, job)
         if not self._is_ready or self._pid != os.getpid():
             await self.ready()
-        return await self._repeat(job, mode, mode in ("read", "reads", "apart"), program=True)
+        again = repeatable or mode in ("read", "reads", "apart")
+        return await self._repeat(job, mode, again, program=True)
 
     async def ready(self) -> None:
         """Once per process: check or migrate the schema, as ``migrate=`` says."""
@@ -287,7 +295,8 @@ class Core:
         if self._served is not None:
             await self._served.close()
 
-    async def _on_host(self, connection: HostConnection, job: Callable[[Connection], T]) -> T:
+    async def on_host(self, connection: HostConnection, job: Callable[[Connection], T]) -> T:
+        """Run *job* on a connection of the host's."""
         if isinstance(connection, AsyncSession):
             connection = await connection.connection()
         if not isinstance(connection, AsyncConnection | ThreadBound):

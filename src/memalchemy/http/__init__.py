@@ -6,28 +6,24 @@ when it is first asked for.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from memalchemy._later import later
 
 if TYPE_CHECKING:
     from memalchemy.http.asgi import app
     from memalchemy.http.client import HTTPCheckpointer
     from memalchemy.http.serving import serve
     from memalchemy.http.tokens import Tokens
+else:
+    __getattr__, __dir__ = later(
+        __name__,
+        {
+            "asgi": ("app",),
+            "client": ("HTTPCheckpointer",),
+            "serving": ("serve",),
+            "tokens": ("Tokens",),
+        },
+    )
 
 __all__ = ["HTTPCheckpointer", "Tokens", "app", "serve"]
-
-_LATER = {
-    "HTTPCheckpointer": "memalchemy.http.client",
-    "Tokens": "memalchemy.http.tokens",
-    "app": "memalchemy.http.asgi",
-    "serve": "memalchemy.http.serving",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-    value = globals()[name] = getattr(import_module(_LATER[name]), name)
-    return value

@@ -4,8 +4,9 @@ Policies only: this room speaks to the features below it, never to SQL. Names ar
 they are asked for.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from memalchemy._later import later
 
 if TYPE_CHECKING:
     from memalchemy.memory.conversation import Conversation, ConversationView
@@ -32,6 +33,32 @@ if TYPE_CHECKING:
     )
     from memalchemy.memory.user_memory import UserMemoryStore
     from memalchemy.memory.vector_store import MemoryResult, VectorStore
+else:
+    __getattr__, __dir__ = later(
+        __name__,
+        {
+            "conversation": ("Conversation", "ConversationView"),
+            "conversation_store": ("ConversationStore",),
+            "episodes": (
+                "BaseEpisodeStore",
+                "Episode",
+                "EpisodeFormatMode",
+                "EpisodeStore",
+                "EpisodicMemory",
+                "MaxResultsExceededWarning",
+                "RecallMode",
+            ),
+            "extracting": ("extract_facts",),
+            "facts": ("MemoryFact", "build_memory_context"),
+            "key_value": ("ABSENT", "KeyValue", "KeyValueEntry"),
+            "long_term": ("LLMMemoryManager",),
+            "memories": ("Memory", "MemoryScope", "MemoryType", "RunInfo", "memory_block"),
+            "remembering": ("remember",),
+            "sessions": ("BaseMemoryManager", "NoopMemoryManager", "without_memory_blocks"),
+            "user_memory": ("UserMemoryStore",),
+            "vector_store": ("MemoryResult", "VectorStore"),
+        },
+    )
 
 __all__ = [
     "ABSENT",
@@ -64,42 +91,3 @@ __all__ = [
     "remember",
     "without_memory_blocks",
 ]
-
-_LATER = {
-    "ABSENT": "key_value",
-    "BaseEpisodeStore": "episodes",
-    "BaseMemoryManager": "sessions",
-    "Conversation": "conversation",
-    "ConversationStore": "conversation_store",
-    "ConversationView": "conversation",
-    "Episode": "episodes",
-    "EpisodeFormatMode": "episodes",
-    "EpisodeStore": "episodes",
-    "EpisodicMemory": "episodes",
-    "KeyValue": "key_value",
-    "KeyValueEntry": "key_value",
-    "LLMMemoryManager": "long_term",
-    "MaxResultsExceededWarning": "episodes",
-    "Memory": "memories",
-    "MemoryFact": "facts",
-    "MemoryResult": "vector_store",
-    "MemoryScope": "memories",
-    "MemoryType": "memories",
-    "NoopMemoryManager": "sessions",
-    "RecallMode": "episodes",
-    "RunInfo": "memories",
-    "UserMemoryStore": "user_memory",
-    "VectorStore": "vector_store",
-    "build_memory_context": "facts",
-    "extract_facts": "extracting",
-    "memory_block": "memories",
-    "remember": "remembering",
-    "without_memory_blocks": "sessions",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    return value

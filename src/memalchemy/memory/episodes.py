@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from inspect import isawaitable
@@ -19,17 +20,21 @@ from xml.sax.saxutils import escape, quoteattr
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from memalchemy.contracts import Seconds
+from memalchemy.contracts import Seconds, StoreItem
 from memalchemy.database import Database, HostConnection, check_database
-from memalchemy.errors import Conflict, EpisodeNotFoundError, TooLarge
+from memalchemy.errors import EpisodeNotFoundError, TooLarge
 from memalchemy.keys import MAX_ID_CHARACTERS, check_name, check_namespace, encode_id
 from memalchemy.memory.finding import mode_of
-from memalchemy.store import Store
+from memalchemy.store import DELETE, Store
 from memalchemy.store.embedding import Embedder
 from memalchemy.store.shelf import Namespace
 
 PAGE = 100
 BY_TIME = "by time"
+"""Below an episode store's namespace, keys that sort by ``completed_at``, which is the caller's.
+The store orders by key or by the last write, and its index of fields finds what is equal: for the
+latest five it would read every episode.
+"""
 EMBEDDED = ("task", "result", "error")
 _LAST = datetime.max.replace(tzinfo=UTC)
 _DIGITS = 18
@@ -272,14 +277,8 @@ class EpisodeStore(BaseEpisodeStore):
             EpisodeNotFoundError: there is none of that id.
         """
 
-        async def remove(tx: HostConnection) -> None:
-            if (old := await self.get(id_, connection=tx)) is None:
-                raise EpisodeNotFoundError(id_)
-            await self.store.delete(self._times, _time_key(old), connection=tx)
-            if not await self.store.delete(self.namespace, id_, connection=tx):
-                raise EpisodeNotFoundError(id_)
-
-        await self._together(remove, connection)
+        async with self._together(connection) as tx:
+            await self._change(id_, DELETE, None, tx, must_be_there=True)
 
     async def count(self, *, connection: HostConnection | None = None) -> int:
         """How many episodes there are."""
@@ -317,40 +316,37 @@ class EpisodeStore(BaseEpisodeStore):
         value = episode.model_dump(exclude={"id_", "metadata"})
         id_, now = _check_id(episode.id_), _time_key(episode)
 
-        async def replace(tx: HostConnection) -> None:
-            item = await self.store.get_item(self.namespace, id_, connection=tx)
-            if item is None and must_be_there:
-                raise EpisodeNotFoundError(id_)
-            before = None if item is None else _time_key(_episode(id_, item.value))
-            if before not in (None, now):
-                await self.store.delete(self._times, before, connection=tx)
-            version = None if item is None else item.version
-            await self.store.put(
-                self.namespace,
-                id_,
-                value | {"metadata": episode.metadata},
-                expected_version=version,
-                connection=tx,
-            )
+        async with self._together(connection) as tx:
+            new = value | {"metadata": episode.metadata}
+            await self._change(id_, new, now, tx, must_be_there=must_be_there)
             # Also where it is there: it lasts as long as the episode does.
             await self.store.put(self._times, now, None, index=False, connection=tx)
 
-        await self._together(replace, connection)
-
-    async def _together(
-        self,
-        work: Callable[[HostConnection], Awaitable[None]],
-        connection: HostConnection | None,
+    async def _change(
+        self, id_: str, new: Any, now: str | None, tx: HostConnection, *, must_be_there: bool
     ) -> None:
-        """Do *work* in one transaction, again if another wrote the same episode meanwhile."""
-        while True:
-            try:
-                if connection is not None:
-                    return await work(connection)
-                async with self.store.db.transaction() as tx:
-                    return await work(tx)
-            except Conflict:
-                continue
+        """Put an episode in place of what is there, whose time goes unless it is *now*."""
+        before: str | None = None
+
+        def replace(item: StoreItem | None) -> Any:
+            nonlocal before
+            if item is None and must_be_there:
+                raise EpisodeNotFoundError(id_)
+            before = None if item is None else _time_key(_episode(id_, item.value))
+            return new
+
+        await self.store.change(self.namespace, id_, replace, metadata=None, connection=tx)
+        if before is not None and before != now:
+            await self.store.delete(self._times, before, connection=tx)
+
+    @asynccontextmanager
+    async def _together(self, connection: HostConnection | None) -> AsyncIterator[HostConnection]:
+        """One transaction, of the host's if there is one."""
+        if connection is not None:
+            yield connection
+            return
+        async with self.store.db.transaction() as tx:
+            yield tx
 
 
 MetadataFunction = Callable[[Episode], str | Awaitable[str]]

@@ -15,10 +15,9 @@ from typing import Any
 from memalchemy.codec.values import jsonable
 from memalchemy.contracts import Seconds, StoreItem
 from memalchemy.database import Database, HostConnection, check_database
-from memalchemy.errors import Conflict
 from memalchemy.keys import check_namespace
 from memalchemy.mapping import plain
-from memalchemy.store import Store
+from memalchemy.store import LEAVE, Store
 from memalchemy.store.shelf import Namespace
 
 PAGE = 500
@@ -185,23 +184,22 @@ class KeyValue:
         was read, for a key that nobody has written since.
         """
         new, expected = plain(new), plain(expected)
-        while True:
-            item = await self.store.get_item(self.namespace, key, connection=connection)
-            if not _holds(item, expected):
-                return False
-            try:
-                await self.store.put(
-                    self.namespace,
-                    key,
-                    new,
-                    self._stamp(agent_id),
-                    ttl=ttl,
-                    expected_version=None if item is None else item.version,
-                    connection=connection,
-                )
-            except Conflict:
-                continue  # somebody wrote between: what they wrote may be what is expected
-            return True
+        held = False
+
+        def swap(item: StoreItem | None) -> Any:
+            nonlocal held
+            held = _holds(item, expected)
+            return new if held else LEAVE
+
+        await self.store.change(
+            self.namespace,
+            key,
+            swap,
+            metadata=self._stamp(agent_id),
+            ttl=ttl,
+            connection=connection,
+        )
+        return held
 
     async def to_text(
         self, keys: Iterable[str] | None = None, *, connection: HostConnection | None = None

@@ -36,7 +36,7 @@ from memalchemy.memory.fence import FACTS, MEMORY, fenced, with_block, without_b
 from memalchemy.memory.finding import mode_of, naming_of
 from memalchemy.memory.states import check_messages, latest_prompt
 from memalchemy.messages import text_of
-from memalchemy.store import Store
+from memalchemy.store import LEAVE, Store
 
 PAGE = 500
 
@@ -356,19 +356,24 @@ class UserMemoryStore:
         change: Callable[[MemoryFact], MemoryFact],
         connection: HostConnection | None,
     ) -> MemoryFact | None:
-        """Read, change and write, again for as long as another was faster."""
-        item = await self.store.get_item(self._place(user_id), memory_id, connection=connection)
-        while item is not None:
+        """What *change* makes of a fact, once it is written; ``None`` if it is not there."""
+        made: MemoryFact | None = None
+
+        def changed(item: StoreItem | None) -> Any:
+            nonlocal made
             # Not rounded: a fact that is written often enough would never fade.
-            fact = change(self._exact(item, datetime.now(UTC)))
-            try:
-                return await self._put(fact, connection, expected_version=item.version)
-            except Conflict as conflict:
-                current = conflict.current
-                if isinstance(current, StoreItem) and current.version == item.version:
-                    raise  # a host's transaction that does not see what others have written
-                item = current if isinstance(current, StoreItem) else None
-        return None
+            made = None if item is None else change(self._exact(item, datetime.now(UTC)))
+            return LEAVE if made is None else _value_of(made)
+
+        await self.store.change(
+            self._place(user_id),
+            memory_id,
+            changed,
+            metadata=None,
+            index=self._index,
+            connection=connection,
+        )
+        return None if made is None else _rounded(made)
 
     async def _put(
         self,
@@ -376,25 +381,19 @@ class UserMemoryStore:
         connection: HostConnection | None,
         **expected: Any,
     ) -> MemoryFact:
-        value = {
-            "content": fact.content,
-            "topics": list(fact.topics),
-            "confidence": fact.confidence,
-            "as_of": fact.as_of,
-            "created_at": fact.created_at,
-            "last_seen_at": fact.last_seen_at,
-            "source_conversation_id": fact.source_conversation_id,
-        }
-        index = ("content",) if self.store.embedder is not None else None
         await self.store.put(
             self._place(fact.user_id),
             fact.memory_id,
-            value,
-            index=index,
+            _value_of(fact),
+            index=self._index,
             connection=connection,
             **expected,
         )
         return _rounded(fact)
+
+    @property
+    def _index(self) -> tuple[str, ...] | None:
+        return ("content",) if self.store.embedder is not None else None
 
     def _fact(self, item: StoreItem, now: datetime) -> MemoryFact:
         """The fact as it reads now: what was written a moment ago reads as it was given."""
@@ -406,6 +405,18 @@ class UserMemoryStore:
 
     def _place(self, user_id: str) -> tuple[str, ...]:
         return (*self.namespace, check_user(user_id))
+
+
+def _value_of(fact: MemoryFact) -> dict[str, Any]:
+    return {
+        "content": fact.content,
+        "topics": [*fact.topics],
+        "confidence": fact.confidence,
+        "as_of": fact.as_of,
+        "created_at": fact.created_at,
+        "last_seen_at": fact.last_seen_at,
+        "source_conversation_id": fact.source_conversation_id,
+    }
 
 
 def _rounded(fact: MemoryFact) -> MemoryFact:

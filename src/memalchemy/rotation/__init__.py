@@ -21,6 +21,7 @@ from memalchemy.codec.items import OTHERS
 from memalchemy.codec.sealing import Keyring, Sealed
 from memalchemy.contracts import Progress
 from memalchemy.database import Database, off_loop
+from memalchemy.database.keymarks import leave_mark, read_marks, unmark_key
 from memalchemy.dialects import TEXT_INDEXES
 from memalchemy.errors import Conflict, Corrupt, KeyMissing
 from memalchemy.events import Event, operation
@@ -138,6 +139,7 @@ class _Rotation:
         self._progress = progress
         self._done = self._total = 0
         self._damaged: set[tuple[Any, ...]] = set()
+        self._marked: set[str] = set()
         self._rotated = 0
 
     async def survey(self) -> RotationReport:
@@ -163,6 +165,7 @@ class _Rotation:
             for table in statements.KEYS:
                 await self._table(table)
             count = await self._count()
+        await self._unmark(count)
         if vectors:
             await self._write([(self._drop_vectors(), self.binds, False)])
         if words or vectors:
@@ -220,9 +223,32 @@ class _Rotation:
                 found = await read(batch)
                 size = sum(len(row["payload"]) for row in found)
                 changes = await off_loop(size, partial(self._changes, table, found))
+                await self._mark({binds["k_tenant"] for _, binds, _ in changes})
                 await self._write(changes)
                 self._rotated += len(changes)
                 self._tell(len(batch))
+
+    async def _mark(self, tenants: set[str]) -> None:
+        """Note the first key, before anything of a tenant is under it."""
+        first = self.db.keyring.first_id
+        assert first is not None
+        for tenant in sorted(tenants - self._marked):
+            await self.db.write(partial(leave_mark, self.db.dialect, tenant, first))
+            self._marked.add(tenant)
+
+    async def _unmark(self, count: _Count) -> None:
+        """Forget the keys that nothing is under any more: who has none but those may not write."""
+        used = {sealing.key_id(one) for one in (*count.rows, *count.items) if one is not None}
+        if self.db.keyring.first_id in used and self.scope == "tenant":
+            await self._mark({self.db.tenant})
+        statement = read_marks(self.db.dialect, scope=self.scope)
+        binds = self.binds if self.scope == "tenant" else {}
+        gone = [
+            (unmark_key(self.db.dialect), {"k_tenant": row.tenant, "k_key": row.key}, False)
+            for row in await self._ask(statement, binds)
+            if row.key not in used and row.key != self.db.keyring.first_id
+        ]
+        await self._write(gone)
 
     async def _due_pages(self, table: str) -> AsyncIterator[list[Any]]:
         """Rows that are not as they should be, in the order of their keys, page by page."""

@@ -15,13 +15,20 @@ from typing import Any
 from memalchemy.codec.values import is_heavy, pointer_of
 from memalchemy.contracts import UNSET, Seconds, StoreItem, Unset
 from memalchemy.database import OFF_LOOP_BYTES, Database, HostConnection, check_database, off_loop
-from memalchemy.errors import Conflict
 from memalchemy.events import operation
 from memalchemy.keys import check_name
 from memalchemy.search.vectors import METRICS, Metric
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
 from memalchemy.store.batches import Batches
+from memalchemy.store.changing import (
+    DELETE,
+    LEAVE,
+    Change,
+    check_expected,
+    not_as_expected,
+    settled,
+)
 from memalchemy.store.embedding import Embedder, Index, check_field, no_embedder, rows_of
 from memalchemy.store.searching import Searching
 from memalchemy.store.shelf import (
@@ -33,6 +40,8 @@ from memalchemy.store.shelf import (
     stores_natively,
 )
 from memalchemy.store.writing import VectorRow
+
+__all__ = ["DELETE", "LEAVE", "Store"]
 
 
 class Store(Batches, Searching):
@@ -145,7 +154,7 @@ class Store(Batches, Searching):
             CapabilityMissing: vectors are wanted, and the database is encrypted and may hold none.
         """
         binds = item_binds(self.db, namespace, key)
-        _check_expected(expected_version)
+        check_expected(expected_version)
         given = tuple(namespace), value, metadata, ttl, datetime.now(UTC)
         row = binds | await off_loop(_weight(value), lambda: self._settings.row(*given))
         vectors = await self._vectors(value, index, embedding)
@@ -158,11 +167,12 @@ class Store(Batches, Searching):
                 connection,
                 event,
                 single=d.single_statement_save and not vectors,
+                payloads=True,
             )
             event.payload_bytes = len(row["p_value"])
             if version is None:
                 current = await self.get_item(namespace, key, refresh=False, connection=connection)
-                raise _conflict(key, expected_version, current)
+                raise not_as_expected(key, expected_version, current)
         return version
 
     async def put_with_embedding(
@@ -200,7 +210,7 @@ class Store(Batches, Searching):
             Conflict: it is not at *expected_version*, the one that the vectors were made of.
             ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
         """
-        _check_expected(expected_version)
+        check_expected(expected_version)
         name = self._settings.model_of(model)
         self.db.keyring.check_reveals("vectors", "embedding=")
         vectors = rows_of(embedding, name)
@@ -216,7 +226,7 @@ class Store(Batches, Searching):
             )
             if expected_version is not UNSET and version != expected_version:
                 current = await self.get_item(namespace, key, refresh=False, connection=connection)
-                raise _conflict(key, expected_version, current)
+                raise not_as_expected(key, expected_version, current)
         return version is not None
 
     async def get(
@@ -287,7 +297,7 @@ class Store(Batches, Searching):
         binds = item_binds(self.db, namespace, key)
         if expected_version is None:
             raise TypeError("expected_version of a delete is a version")
-        _check_expected(expected_version)
+        check_expected(expected_version)
         which = "any" if expected_version is UNSET else "version"
         values = binds | {"p_expected": expected_version, "p_now": datetime.now(UTC)}
 
@@ -299,8 +309,56 @@ class Store(Batches, Searching):
             was_there = await self._write(program, connection, event)
             if was_there is None and which == "version":
                 current = await self.get_item(namespace, key, refresh=False, connection=connection)
-                raise _conflict(key, expected_version, current)
+                raise not_as_expected(key, expected_version, current)
         return bool(was_there)
+
+    async def change(
+        self,
+        namespace: Namespace,
+        key: str,
+        function: Change,
+        *,
+        metadata: Mapping[str, Any] | Unset | None = UNSET,
+        index: Index = None,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> Any | None:
+        """Make a new value of the item that is there, and lose nothing of what others write.
+
+        *function* takes the `StoreItem`, or ``None`` if there is none. It gives the new value,
+        ``LEAVE`` to change nothing, or ``DELETE``; it may be a coroutine. Where others write the
+        item meanwhile it is called again, with what they wrote, so it should do nothing else. What
+        it raises comes out, and nothing was changed.
+
+        Returns the value that is there then; ``None`` without one.
+
+        Args:
+            metadata: the new metadata; what it had, if not given.
+            index, ttl: as for `put`, of which this is one.
+
+        Raises:
+            Conflict: the transaction of *connection* does not see what others have written, so that
+                no new value could be made of it.
+        """
+        where = (namespace, key)
+
+        async def write(item: StoreItem | None, value: Any) -> None:
+            if value is DELETE and item is not None:
+                await self.delete(*where, expected_version=item.version, connection=connection)
+            elif value is not LEAVE and value is not DELETE:
+                kept = item.metadata if metadata is UNSET and item is not None else metadata
+                await self.put(
+                    *where,
+                    value,
+                    None if kept is UNSET else kept,
+                    index=index,
+                    ttl=ttl,
+                    expected_version=None if item is None else item.version,
+                    connection=connection,
+                )
+
+        read = await self.get_item(*where, refresh=False, connection=connection)
+        return await settled(read, function, write, in_transaction=connection is not None)
 
     async def get_embedding(
         self,
@@ -371,24 +429,6 @@ def _names(fields: Iterable[str]) -> list[str]:
     if isinstance(fields, str):
         raise TypeError("index_metadata is a list of fields, not one string")
     return [check_name(field, "a field of index_metadata") for field in fields]
-
-
-def _check_expected(version: object) -> None:
-    if version is UNSET or version is None:
-        return
-    if isinstance(version, bool) or not isinstance(version, int):
-        raise TypeError(f"expected_version is a version, not {type(version).__name__}")
-
-
-def _conflict(key: str, expected: object, current: StoreItem | None) -> Conflict:
-    wanted = "nothing" if expected is None else f"version {expected}"
-    found = "it is not there" if current is None else f"it is at version {current.version}"
-    return Conflict(
-        f"{wanted} was expected under key {key!r}, but {found}; nothing was changed. Read it, "
-        "apply the change to it and write again.",
-        expected=expected,
-        current=current,
-    )
 
 
 def _weight(value: Any) -> int:

@@ -59,7 +59,9 @@ class Batches(Shelf):
             event.details["items"] = len(last)
             event.details["vectors"] = sum(len(of) for _, of in last.values())
             event.payload_bytes = sum(len(row["p_value"]) for row, _ in last.values())
-            versions = await self._write(program, connection, event) if last else {}
+            versions = {}
+            if last:
+                versions = await self._write(program, connection, event, payloads=True)
         return [versions[place_of(row)] for row in rows]
 
     async def get_batch(

@@ -8,6 +8,7 @@ from typing import Any
 from memalchemy.contracts import SearchHits, SemanticSearchResult, StoreItem
 from memalchemy.keys import check_namespace
 from memalchemy.store import Store
+from memalchemy.store.changing import Change
 from memalchemy.store.shelf import Namespace
 
 MEMORIES = "memories"
@@ -44,6 +45,10 @@ class NamespacedStore:
     async def delete(self, key: str, **more: Any) -> bool:
         """`Store.delete`."""
         return await self.store.delete(self.namespace, key, **more)
+
+    async def change(self, key: str, function: Change, **more: Any) -> Any | None:
+        """`Store.change`."""
+        return await self.store.change(self.namespace, key, function, **more)
 
     async def exists(self, key: str, **more: Any) -> bool:
         """`Store.exists`."""

@@ -197,8 +197,11 @@ class Shelf:
         event: Event,
         *,
         single: bool = False,
+        payloads: bool = False,
     ) -> T:
-        return await self.db.write(program, connection=connection, event=event, single=single)
+        return await self.db.write(
+            program, connection=connection, event=event, single=single, payloads=payloads
+        )
 
 
 def settings_of(store: Shelf) -> Settings:

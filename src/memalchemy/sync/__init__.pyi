@@ -46,6 +46,7 @@ from memalchemy.search.vectors import Metric
 from memalchemy.state import Message
 from memalchemy.statements import Program
 from memalchemy.store.batches import Batch
+from memalchemy.store.changing import Change
 from memalchemy.store.embedding import Embedder, Index
 from memalchemy.store.shelf import Lifetimes, Namespace
 from memalchemy.sync.face import LazyIterator as LazyIterator
@@ -99,7 +100,8 @@ class Database:
             it, as long as the server lets it. SQLite: seconds that a statement may run, and that it
             waits for another process to end its transaction (30 if not given).
         keys: Fernet keys; payloads and values are encrypted with the first and opened with any. See
-            the page on encryption. Metadata, ids, namespaces and keys of items stay readable.
+            the page on encryption. Metadata, ids, namespaces and keys of items stay readable. A
+            tenant that is written with keys is not written without one of them: `KeyMissing`.
         readable: what else is stored unencrypted beside them, because the database searches in it:
             ``"text"`` (words), ``"fields"`` (a word for each field, for filters), ``"vectors"``.
         allow_plaintext: with *keys*, read what is not encrypted, too, instead of refusing it.
@@ -208,6 +210,9 @@ class Database:
     def keyring(self) -> Keyring:
         """What seals and opens payloads; without *keys* it leaves them as they are."""
 
+    def look_for_keys_again(self) -> None:
+        """See anew, at the next write, which keys a tenant is written with: they were removed."""
+
     def maintain(self, program: Callable[[], Program[T]], *, event: Event | None = None) -> T:
         """Run a *program* of statements that refuse to be in a transaction, on a connection apart.
 
@@ -299,12 +304,17 @@ class Database:
         connection: HostConnection | None = None,
         event: Event | None = None,
         single: bool = False,
+        payloads: bool = False,
     ) -> T:
         """Run a writing *program* in one transaction, or in the host's.
 
         Repeated while that is safe: until COMMIT has been sent, or the statement, if *single* says
         that it is one and autocommit will do. After that a lost connection is an error with
-        ``maybe_applied``.
+        ``maybe_applied``. *payloads* says that it writes what was encoded here: the first of them
+        sees that the keys are those of the tenant.
+
+        Raises:
+            KeyMissing: it writes payloads, and the tenant is encrypted with other keys than these.
         """
 
 class Checkpointer:
@@ -468,8 +478,8 @@ class Checkpointer:
     ) -> str:
         """Copy a thread up to a checkpoint (the newest without an id) into a new thread.
 
-        Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given. The two share
-        nothing afterwards.
+        Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is
+        cut off to fit). The two share nothing afterwards.
 
         Raises:
             NotFound: the checkpoint is not there.
@@ -1315,6 +1325,9 @@ class NamespacedStore:
     """A store that knows its namespace; options pass through. ``store`` has what is not here."""
 
     def __init__(self, store: Store, namespace: Namespace) -> None: ...
+    def change(self, key: str, function: Change, **more: Any) -> Any | None:
+        """`Store.change`."""
+
     def clear(self, **more: Any) -> int:
         """`Store.clear_namespace`."""
 
@@ -1457,6 +1470,35 @@ class Store:
     @property
     def capabilities(self) -> StoreCapabilities:
         """What it can do: everything, but searches in what may not be stored readable."""
+
+    def change(
+        self,
+        namespace: Namespace,
+        key: str,
+        function: Change,
+        *,
+        metadata: Mapping[str, Any] | Unset | None = ...,
+        index: Index = None,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> Any | None:
+        """Make a new value of the item that is there, and lose nothing of what others write.
+
+        *function* takes the `StoreItem`, or ``None`` if there is none. It gives the new value,
+        ``LEAVE`` to change nothing, or ``DELETE``; it may be a coroutine. Where others write the
+        item meanwhile it is called again, with what they wrote, so it should do nothing else. What
+        it raises comes out, and nothing was changed.
+
+        Returns the value that is there then; ``None`` without one.
+
+        Args:
+            metadata: the new metadata; what it had, if not given.
+            index, ttl: as for `put`, of which this is one.
+
+        Raises:
+            Conflict: the transaction of *connection* does not see what others have written, so that
+                no new value could be made of it.
+        """
 
     def clear_namespace(
         self,
@@ -1973,8 +2015,8 @@ class ThreadLog:
     ) -> str:
         """Copy the log up to *position* (all of it, without) into a new thread; return its id.
 
-        ``THREAD-fork-xxxxxxxx`` if none is given. Positions, keys and times are those of the
-        original; the two share nothing afterwards.
+        ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut off to fit).
+        Positions, keys and times are those of the original; the two share nothing afterwards.
 
         Raises:
             NotFound: there is no such entry, or none at all.

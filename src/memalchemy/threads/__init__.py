@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
-from uuid import uuid4
 
 from memalchemy.contracts import UNSET, Entry, Seconds, Unset, to_lifetime
 from memalchemy.database import Database, HostConnection, off_loop
 from memalchemy.errors import DatabaseUnreachable, NotFound
 from memalchemy.events import Event, operation
+from memalchemy.keys import fork_of
 from memalchemy.log import Log, copy_log, delete_log, entering, entries, new_epoch
 from memalchemy.statements import Program
 from memalchemy.threads import coding
@@ -209,6 +209,7 @@ class ThreadLog(Reading):
                 lambda: entries.change_one(d, log, self._values(log), row, expected),
                 connection=connection,
                 event=event,
+                payloads=True,
             )
 
     async def clear(
@@ -249,8 +250,8 @@ class ThreadLog(Reading):
     ) -> str:
         """Copy the log up to *position* (all of it, without) into a new thread; return its id.
 
-        ``THREAD-fork-xxxxxxxx`` if none is given. Positions, keys and times are those of the
-        original; the two share nothing afterwards.
+        ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut off to fit).
+        Positions, keys and times are those of the original; the two share nothing afterwards.
 
         Raises:
             NotFound: there is no such entry, or none at all.
@@ -259,7 +260,7 @@ class ThreadLog(Reading):
         """
         target = new_thread_id
         if target is None:
-            target = f"{thread_id}-fork-{uuid4().hex[:8]}"
+            target = fork_of(thread_id)
         if target == thread_id:
             raise ValueError("a fork needs a thread id of its own")
         source, to, now = self._log(thread_id), self._log(target), datetime.now(UTC)
@@ -314,6 +315,7 @@ class ThreadLog(Reading):
                     connection=connection,
                     event=event,
                     single=True,
+                    payloads=True,
                 )
                 if allotted is not None:
                     return list(range(allotted.next_seq - len(rows), allotted.next_seq))
@@ -333,7 +335,9 @@ class ThreadLog(Reading):
     ) -> T:
         for left in reversed(range(tries)):
             try:
-                return await self.db.write(program, connection=connection, event=event)
+                return await self.db.write(
+                    program, connection=connection, event=event, payloads=True
+                )
             except DatabaseUnreachable as lost:
                 if not left or not lost.maybe_applied:
                     raise

@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy.database import Database
+from memalchemy.database.keymarks import leave_mark, read_marks
 from memalchemy.errors import Conflict
 from memalchemy.events import operation
 from memalchemy.log import Log
@@ -96,9 +97,18 @@ class _Copy:
         logs, items = await self.source.read(partial(_count, self.source, self.scope))
         self.sides.tell(logs=logs, items=items)
         await self.look()
+        await self.mark()
         await self.pages(list_heads, Log._fields, partial(self.together, self.logs.copy))
         await self.pages(list_items, ITEM_KEY, partial(self.together, self.items.copy))
         return self.sides.report
+
+    async def mark(self) -> None:
+        """Note on the target, before there is a row of them, which keys the source's rows need."""
+        binds = {"k_tenant": self.source.tenant} if self.scope == "tenant" else {}
+        statement = read_marks(self.source.dialect, scope=self.scope)
+        for row in await self.sides.ask(self.source, statement, binds, None):
+            mark = partial(leave_mark, self.sides.target.dialect, row["tenant"], row["key"])
+            await self.sides.target.write(mark)
 
     async def pages(self, listing: Any, key: Sequence[str], visit: Visit) -> None:
         """Visit heads or items, in pages that are each read in a snapshot of the source.

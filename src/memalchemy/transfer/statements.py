@@ -18,6 +18,7 @@ from sqlalchemy import (
     select,
 )
 
+from memalchemy.database.keymarks import MARKS
 from memalchemy.dialects import Dialect
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, LOG_KEY, THREADS, of_log
 from memalchemy.schema import EmbeddingRow, StoreItemRow
@@ -41,9 +42,12 @@ def _whose(table: Table, scope: str) -> ColumnElement[bool]:
     whose = table.c.tenant == bindparam("k_tenant")
     if scope == "all":
         whose = table.c.tenant != literal_column(HOUSE)
-    # How often vectors were changed is counted by each database for itself.
-    counters: ColumnElement[str] = literal_column(f"'{COUNTERS}'")
-    return and_(whose, table.c.namespace != counters) if table is ITEMS else whose
+    if table is not ITEMS:
+        return whose
+    # How often vectors were changed is counted by each database for itself; of a key that both
+    # sides were written with each has a mark of its own.
+    own: list[ColumnElement[str]] = [literal_column(f"'{name}'") for name in (COUNTERS, MARKS)]
+    return and_(whose, *(table.c.namespace != name for name in own))
 
 
 def _of_item(table: Table) -> ColumnElement[bool]:

@@ -140,6 +140,44 @@ async def test_it_decides_anew_about_what_others_write(
     assert seen == ([before] if before is others else [before, others])
 
 
+@pytest.mark.parametrize("given", [11, DELETE])
+async def test_another_of_its_key_and_version_is_not_taken_for_it(store: Store, given: Any) -> None:
+    await store.put(SPACE, "n", 1)
+    seen: list[int] = []
+
+    async def change(item: StoreItem | None) -> Any:
+        assert item is not None
+        seen.append(item.value)
+        if len(seen) == 1:
+            await store.delete(SPACE, "n")
+            assert await store.put(SPACE, "n", 10) == item.version
+        return given
+
+    await store.change(SPACE, "n", change)
+
+    assert seen == [1, 10]
+    assert await store.get(SPACE, "n") == (None if given is DELETE else given)
+
+
+async def test_an_item_that_was_read_can_be_what_a_write_expects(store: Store) -> None:
+    await store.put(SPACE, "n", 1)
+    item = await store.get_item(SPACE, "n")
+    assert item is not None
+
+    assert await store.put(SPACE, "n", 2, expected_version=item) == 2
+    for write in (store.put(SPACE, "n", 3, expected_version=item),
+                  store.delete(SPACE, "n", expected_version=item)):  # fmt: skip
+        with pytest.raises(Conflict, match="version 1 was expected") as refused:
+            await write
+        assert refused.value.expected == 1
+    newer = await store.get_item(SPACE, "n")
+    assert newer is not None
+    assert newer.value == 2
+    assert await store.delete(SPACE, "n", expected_version=newer)
+    with pytest.raises(TypeError):
+        await store.put_embedding(SPACE, "n", [1.0], expected_version=item)  # type: ignore[arg-type]
+
+
 async def test_it_is_part_of_a_transaction(store: Store, db: Database) -> None:
     async with db.transaction() as tx:
         assert await store.change(SPACE, "n", one_more, connection=tx) == 1

@@ -3978,6 +3978,27 @@ AND store_items.version = :p_expected
 RETURNING store_items.version
 INTO :ret_0
 
+-- store.writing.put_item(expected=item)
+UPDATE store_items
+SET meta=:p_meta, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.version + :version_1
+ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
+  field_terms=:p_field_terms, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.created_at
+ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
+  value=:p_value
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND store_items.version = :p_expected
+AND store_items.created_at = :p_born
+RETURNING store_items.version
+INTO :ret_0
+
 -- store.writing.put_vector(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
 VALUES (:k_tenant, :k_namespace, :k_key, :p_field, :p_model, :p_part, :p_dimensions, :p_change,
@@ -3999,6 +4020,18 @@ AND store_items.key = :k_key
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 AND store_items.version = :p_expected
+RETURNING store_items.expires_at
+INTO :ret_0
+
+-- store.writing.remove_item(expected=item)
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND store_items.version = :p_expected
+AND store_items.created_at = :p_born
 RETURNING store_items.expires_at
 INTO :ret_0
 

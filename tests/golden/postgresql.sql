@@ -6384,6 +6384,35 @@ gone AS (DELETE FROM embeddings
 SELECT item.version
 FROM item
 
+-- store.writing.put_alone(expected=item)
+WITH item AS (UPDATE store_items
+  SET meta=$4::JSONB, version=CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $6::BIGINT
+  ELSE 1 END, codec=$7::VARCHAR, checksum=$8::BIGINT, search_text=$9::VARCHAR,
+    field_terms=$10::VARCHAR, created_at=CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  ELSE $11::TIMESTAMP WITH TIME ZONE END, updated_at=$11::TIMESTAMP WITH TIME ZONE,
+    expires_at=$12::TIMESTAMP WITH TIME ZONE, lifetime=$13::BIGINT, value=$14::BYTEA
+  WHERE store_items.tenant = $1::VARCHAR
+  AND store_items.namespace = $2::VARCHAR
+  AND store_items.key = $3::VARCHAR
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND store_items.version = $15::BIGINT
+  AND store_items.created_at = $16::TIMESTAMP WITH TIME ZONE
+  RETURNING store_items.version),
+gone AS (DELETE FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.key = $3::VARCHAR
+  AND (EXISTS (
+      SELECT item.version
+      FROM item)))
+SELECT item.version
+FROM item
+
 -- store.writing.put_item(expected=any)
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
     field_terms, created_at, updated_at, expires_at, lifetime, value)
@@ -6439,6 +6468,26 @@ AND store_items.key = $14::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $2::TIMESTAMP WITH TIME ZONE)
 AND store_items.version = $15::BIGINT
+RETURNING store_items.version
+
+-- store.writing.put_item(expected=item)
+UPDATE store_items
+SET meta=$1::JSONB, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $2::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $3::BIGINT
+ELSE 1 END, codec=$4::VARCHAR, checksum=$5::BIGINT, search_text=$6::VARCHAR,
+  field_terms=$7::VARCHAR, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $2::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+ELSE $8::TIMESTAMP WITH TIME ZONE END, updated_at=$8::TIMESTAMP WITH TIME ZONE,
+  expires_at=$9::TIMESTAMP WITH TIME ZONE, lifetime=$10::BIGINT, value=$11::BYTEA
+WHERE store_items.tenant = $12::VARCHAR
+AND store_items.namespace = $13::VARCHAR
+AND store_items.key = $14::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND store_items.version = $15::BIGINT
+AND store_items.created_at = $16::TIMESTAMP WITH TIME ZONE
 RETURNING store_items.version
 
 -- store.writing.put_items()
@@ -6500,6 +6549,17 @@ AND store_items.key = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 AND store_items.version = $5::BIGINT
+RETURNING store_items.expires_at
+
+-- store.writing.remove_item(expected=item)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.version = $5::BIGINT
+AND store_items.created_at = $6::TIMESTAMP WITH TIME ZONE
 RETURNING store_items.expires_at
 
 -- transfer.statements.count_rows(table=threads, scope=tenant)

@@ -4298,6 +4298,24 @@ AND (store_items.expires_at IS NULL
 AND store_items.version = ?
 RETURNING version
 
+-- store.writing.put_item(expected=item)
+UPDATE store_items
+SET meta=?, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.version + ?
+ELSE 1 END, codec=?, checksum=?, search_text=?, field_terms=?, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.created_at
+ELSE ? END, updated_at=?, expires_at=?, lifetime=?, value=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items.version = ?
+AND store_items.created_at = ?
+RETURNING version
+
 -- store.writing.put_items()
 INSERT INTO store_items (tenant, namespace, "key", meta, codec, checksum, search_text, field_terms,
     updated_at, expires_at, lifetime, value, version, created_at)
@@ -4346,6 +4364,17 @@ AND store_items."key" = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 AND store_items.version = ?
+RETURNING expires_at
+
+-- store.writing.remove_item(expected=item)
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items.version = ?
+AND store_items.created_at = ?
 RETURNING expires_at
 
 -- transfer.statements.count_rows(table=threads, scope=tenant)

@@ -39,7 +39,7 @@ from memalchemy.store.shelf import (
     lifetimes_of,
     stores_natively,
 )
-from memalchemy.store.writing import VectorRow
+from memalchemy.store.writing import Expected, VectorRow
 
 __all__ = ["DELETE", "LEAVE", "Store"]
 
@@ -130,7 +130,7 @@ class Store(Batches, Searching):
         index: Index = None,
         embedding: Any | None = None,
         ttl: Seconds | None = None,
-        expected_version: int | Unset | None = UNSET,
+        expected_version: Expected = UNSET,
         connection: HostConnection | None = None,
     ) -> int:
         """Write an item, and return its version: 1, or one more than it was.
@@ -145,7 +145,8 @@ class Store(Batches, Searching):
             embedding: a vector; or vectors by field, or lists of them.
             ttl: how long it lives, if not as the store says; ``math.inf`` is for ever.
             expected_version: write only if the item is at this version; ``None``, if it is not
-                there.
+                there; or the `StoreItem` that was read, if it is still that one, and no other that
+                was made under its key since.
 
         Raises:
             Conflict: it is not as expected; ``current`` is the item that is there, or ``None``.
@@ -210,7 +211,7 @@ class Store(Batches, Searching):
             Conflict: it is not at *expected_version*, the one that the vectors were made of.
             ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
         """
-        check_expected(expected_version)
+        check_expected(expected_version, or_item=False)
         name = self._settings.model_of(model)
         self.db.keyring.check_reveals("vectors", "embedding=")
         vectors = rows_of(embedding, name)
@@ -286,20 +287,21 @@ class Store(Batches, Searching):
         namespace: Namespace,
         key: str,
         *,
-        expected_version: int | Unset = UNSET,
+        expected_version: int | StoreItem | Unset = UNSET,
         connection: HostConnection | None = None,
     ) -> bool:
         """Remove an item with its vectors; whether it was there.
 
         Raises:
-            Conflict: it is not at *expected_version*; ``current`` is what is there, or ``None``.
+            Conflict: it is not as *expected_version* says, a version or the `StoreItem` that was
+                read; ``current`` is what is there, or ``None``.
         """
         binds = item_binds(self.db, namespace, key)
         if expected_version is None:
             raise TypeError("expected_version of a delete is a version")
         check_expected(expected_version)
-        which = "any" if expected_version is UNSET else "version"
-        values = binds | {"p_expected": expected_version, "p_now": datetime.now(UTC)}
+        which, expected = writing.as_expected(expected_version)
+        values = binds | expected | {"p_now": datetime.now(UTC)}
 
         def program() -> Program[bool | None]:
             rows = yield writing.remove_item(self.db.dialect, expected=which), values
@@ -307,7 +309,7 @@ class Store(Batches, Searching):
 
         with operation("store.delete", **self._about(namespace)) as event:
             was_there = await self._write(program, connection, event)
-            if was_there is None and which == "version":
+            if was_there is None and which != "any":
                 current = await self.get_item(namespace, key, refresh=False, connection=connection)
                 raise not_as_expected(key, expected_version, current)
         return bool(was_there)
@@ -344,7 +346,7 @@ class Store(Batches, Searching):
 
         async def write(item: StoreItem | None, value: Any) -> None:
             if value is DELETE and item is not None:
-                await self.delete(*where, expected_version=item.version, connection=connection)
+                await self.delete(*where, expected_version=item, connection=connection)
             elif value is not LEAVE and value is not DELETE:
                 kept = item.metadata if metadata is UNSET and item is not None else metadata
                 await self.put(
@@ -353,7 +355,7 @@ class Store(Batches, Searching):
                     None if kept is UNSET else kept,
                     index=index,
                     ttl=ttl,
-                    expected_version=None if item is None else item.version,
+                    expected_version=item,
                     connection=connection,
                 )
 

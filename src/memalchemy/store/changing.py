@@ -73,9 +73,9 @@ async def settled(
             return None if value is DELETE else value
 
 
-def check_expected(version: object) -> None:
+def check_expected(version: object, *, or_item: bool = True) -> None:
     """Raise `TypeError` unless it is what ``expected_version`` takes."""
-    if version is UNSET or version is None:
+    if version is UNSET or version is None or (or_item and isinstance(version, StoreItem)):
         return
     if isinstance(version, bool) or not isinstance(version, int):
         raise TypeError(f"expected_version is a version, not {type(version).__name__}")
@@ -83,6 +83,8 @@ def check_expected(version: object) -> None:
 
 def not_as_expected(key: str, expected: object, current: StoreItem | None) -> Conflict:
     """The error of a write that found something else."""
+    if isinstance(expected, StoreItem):
+        expected = expected.version
     wanted = "nothing" if expected is None else f"version {expected}"
     found = "it is not there" if current is None else f"it is at version {current.version}"
     return Conflict(

@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 
 from memalchemy.codec.vectors import to_bytes
-from memalchemy.contracts import UNSET, Unset
+from memalchemy.contracts import UNSET, StoreItem, Unset
 from memalchemy.dialects import Dialect
 from memalchemy.errors import UniqueViolation
 from memalchemy.keys import encode_id
@@ -52,8 +52,12 @@ _CHANGING = (
 _OF_ALL = ("tenant", "codec", "updated_at")
 """What the items of a batch have in common."""
 _OF_A_VECTOR = ("dimensions", "change", "vector")
-EXPECTED = ("any", "none", "version")
-"""What must be there before a put: anything, nothing alive, or an item at ``p_expected``."""
+EXPECTED = ("any", "none", "version", "item")
+"""What must be there before a put: anything, nothing alive, an item at ``p_expected``, or the one
+that was also made at ``p_born``: another of its key begins again at version 1.
+"""
+Expected = int | StoreItem | Unset | None
+"""The same as a caller says it: `UNSET`, ``None``, a version, or an item that was read."""
 
 
 Row = Mapping[str, Any]
@@ -103,9 +107,11 @@ def _dropped(*more: ColumnElement[bool]) -> Delete:
 
 
 def _as_expected(expected: str) -> list[ColumnElement[bool]]:
-    if expected == "version":
+    if expected in ("version", "item"):
         version = bindparam("p_expected", type_=ITEMS.c.version.type)
-        return [live_item(), ITEMS.c.version == version]
+        born = ITEMS.c.created_at == bindparam("p_born", type_=ITEMS.c.created_at.type)
+        same = [live_item(), ITEMS.c.version == version]
+        return [*same, born] if expected == "item" else same
     return [not_(live_item())] if expected == "none" else []
 
 
@@ -115,7 +121,7 @@ def _change(expected: str) -> Any:
 
 
 def _put(d: Dialect, expected: str) -> Any:
-    if expected == "version":
+    if expected in ("version", "item"):
         return _change(expected)
     where = and_(*_as_expected(expected)) if expected == "none" else None
     return d.upsert(ITEMS, _new(), ITEM_KEY, _changed(), where=where).returning(ITEMS.c.version)
@@ -124,7 +130,7 @@ def _put(d: Dialect, expected: str) -> Any:
 @statement(expected=EXPECTED)
 def put_item(d: Dialect, expected: str) -> Executable | None:
     """Write an item, and return its version; no row if it is not as expected."""
-    return _put(d, expected) if d.upserts or expected == "version" else None
+    return _put(d, expected) if d.upserts or expected in ("version", "item") else None
 
 
 @statement(expected=EXPECTED)
@@ -221,7 +227,7 @@ def drop_vectors_of(d: Dialect) -> Executable:
     return delete(EMBEDDINGS).where(tenant, is_listed(d, EMBEDDINGS))
 
 
-@statement(expected=("any", "version"))
+@statement(expected=("any", "version", "item"))
 def remove_item(d: Dialect, expected: str) -> Executable:
     """Remove an item with its vectors, if it is as expected; until when it would have lived."""
     gone = delete(ITEMS).where(of_item(ITEMS), *_as_expected(expected))
@@ -248,15 +254,23 @@ def prolong_item(d: Dialect) -> Executable:
     )
 
 
+def as_expected(expected: Expected) -> tuple[str, dict[str, Any]]:
+    """The variant of `EXPECTED`, and what it binds."""
+    if isinstance(expected, StoreItem):
+        return "item", {"p_expected": expected.version, "p_born": expected.created_at}
+    which = "any" if expected is UNSET else "none" if expected is None else "version"
+    return which, {"p_expected": expected}
+
+
 def put(
-    d: Dialect, row: Row, vectors: Sequence[VectorRow], native: bool, expected: int | Unset | None
+    d: Dialect, row: Row, vectors: Sequence[VectorRow], native: bool, expected: Expected
 ) -> Program[int | None]:
     """Write an item with its vectors; its version, or ``None`` if it is not as expected.
 
     Nothing was changed then.
     """
-    which = "any" if expected is UNSET else "none" if expected is None else "version"
-    values = dict(row) | {"p_expected": expected}
+    which, binds = as_expected(expected)
+    values = dict(row) | binds
     if d.single_statement_save and not vectors:
         rows = yield put_alone(d, expected=which), values
         return rows[0].version if rows else None
@@ -272,7 +286,7 @@ def put(
 
 
 def _put_program(d: Dialect, values: Row, which: str) -> Program[int | None]:
-    if d.upserts or which == "version":
+    if d.upserts or which in ("version", "item"):
         rows = yield put_item(d, expected=which), values
         return rows[0].version if rows else None
     for _ in range(2):

@@ -49,6 +49,7 @@ from memalchemy.store.batches import Batch
 from memalchemy.store.changing import Change
 from memalchemy.store.embedding import Embedder, Index
 from memalchemy.store.shelf import Lifetimes, Namespace
+from memalchemy.store.writing import Expected
 from memalchemy.sync.face import LazyIterator as LazyIterator
 from memalchemy.sync.host import HostConnection as HostConnection
 from memalchemy.sync.host import Savepoint as Savepoint
@@ -1526,13 +1527,14 @@ class Store:
         namespace: Namespace,
         key: str,
         *,
-        expected_version: int | Unset = ...,
+        expected_version: int | StoreItem | Unset = ...,
         connection: HostConnection | None = None,
     ) -> bool:
         """Remove an item with its vectors; whether it was there.
 
         Raises:
-            Conflict: it is not at *expected_version*; ``current`` is what is there, or ``None``.
+            Conflict: it is not as *expected_version* says, a version or the `StoreItem` that was
+                read; ``current`` is what is there, or ``None``.
         """
 
     @property
@@ -1658,7 +1660,7 @@ class Store:
         index: Index = None,
         embedding: Any | None = None,
         ttl: Seconds | None = None,
-        expected_version: int | Unset | None = ...,
+        expected_version: Expected = ...,
         connection: HostConnection | None = None,
     ) -> int:
         """Write an item, and return its version: 1, or one more than it was.
@@ -1673,7 +1675,8 @@ class Store:
             embedding: a vector; or vectors by field, or lists of them.
             ttl: how long it lives, if not as the store says; ``math.inf`` is for ever.
             expected_version: write only if the item is at this version; ``None``, if it is not
-                there.
+                there; or the `StoreItem` that was read, if it is still that one, and no other that
+                was made under its key since.
 
         Raises:
             Conflict: it is not as expected; ``current`` is the item that is there, or ``None``.

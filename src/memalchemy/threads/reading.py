@@ -132,7 +132,8 @@ class Reading:
         self, thread_ids: Sequence[str], *, connection: HostConnection | None = None
     ) -> dict[str, datetime]:
         """When each of these threads was last written, of those that have an entry."""
-        d, found = self.db.dialect, {}
+        d = self.db.dialect
+        found: dict[str, datetime] = {}
         ids = [(encode_id(check_thread_id(thread_id)),) for thread_id in thread_ids]
         binds = {"k_tenant": self.db.tenant, "k_namespace": self._path, "p_now": datetime.now(UTC)}
         with operation("thread.read", tenant=self.db.tenant) as event:

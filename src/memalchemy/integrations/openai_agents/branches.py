@@ -239,24 +239,21 @@ class Branches:
         With ``requests``, ``input_tokens``, ``output_tokens``, ``total_tokens``,
         ``input_tokens_details``, ``output_tokens_details``.
         """
-        branch = branch_id or self.branch
-        turns = dict(await self._turns(branch))
-        items = await self.store.list_items(
-            usage_namespace(self.session_id, branch), order="key", limit=1_000_000
-        )
-        known = [(turns.get(int(item.key)), item.value) for item in items]
+        known = await self._usage(branch_id or self.branch)
         if user_turn_number is not None:
-            return next((value for number, value in known if number == user_turn_number), {})
-        return [{"user_turn_number": number, **value} for number, value in known if number]
+            return next((usage for number, usage in known if number == user_turn_number), {})
+        return [{"user_turn_number": number, **usage} for number, usage in known]
 
     async def get_session_usage(self, branch_id: str | None = None) -> dict[str, int] | None:
         """What all turns used, of one branch or of all; ``None`` if nothing is known."""
-        branches = [branch_id] if branch_id else [b["branch_id"] for b in await self.list_branches()]
-        total: Counter[str] = Counter()
-        for branch in branches:
-            for turn in await self.get_turn_usage(None, branch):
-                total.update({name: turn[name] for name in COUNTED} | {"total_turns": 1})  # type: ignore[index]
-        return {name: total[name] for name in (*COUNTED, "total_turns")} if total else None
+        branches = [branch_id or MAIN]
+        if not branch_id:
+            branches = [branch["branch_id"] for branch in await self.list_branches()]
+        known = [usage for branch in branches for _, usage in await self._usage(branch)]
+        if not known:
+            return None
+        total = {name: sum(usage[name] for usage in known) for name in COUNTED}
+        return total | {"total_turns": len(known)}
 
     def _switch(self, branch: str) -> None:
         self._branch = branch
@@ -273,6 +270,14 @@ class Branches:
         items = await self._items(branch, lambda position, item, _: (position, is_turn(item)))
         begun = [position for position, begins in items if begins]
         return list(zip(begun, range(1, len(begun) + 1), strict=True))
+
+    async def _usage(self, branch: str) -> list[tuple[int, dict[str, Any]]]:
+        """The number and usage of each turn of which it is known, in order."""
+        turns = dict(await self._turns(branch))
+        place = usage_namespace(self.session_id, branch)
+        items = await self.store.list_items(place, order="key", limit=1_000_000)
+        by_turn = ((turns.get(int(item.key)), item.value) for item in items)
+        return [(number, usage) for number, usage in by_turn if number is not None]
 
     async def _by_turn(self, branch: str | None) -> list[tuple[int, Any]]:
         number, found = 0, []

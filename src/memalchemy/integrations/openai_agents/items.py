@@ -23,8 +23,8 @@ def text_of(content: Any) -> str:
         content = content.get("content", "")
     if isinstance(content, str):
         return content
-    parts = content if isinstance(content, list) else []
-    return "\n".join(str(part["text"]) for part in parts if isinstance(part, dict) and "text" in part)
+    parts = [part for part in content if isinstance(part, dict)] if content else []
+    return "\n".join(str(part["text"]) for part in parts if "text" in part)
 
 
 def kind_of(item: Any) -> str:

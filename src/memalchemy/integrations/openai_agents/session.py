@@ -179,9 +179,9 @@ class Snapshot:
 def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:
     if isinstance(given, SessionSettings):
         return given
-    known = {field.name for field in fields(SessionSettings)}
-    if unknown := set(given or ()) - known:
-        raise TypeError(f"session_settings knows {', '.join(sorted(known))}, not {unknown.pop()!r}")
+    unknown = set(given or ()) - {field.name for field in fields(SessionSettings)}
+    if unknown:
+        raise TypeError(f"Unknown session settings: {', '.join(sorted(unknown))}")
     return SessionSettings(**(given or {}))
 
 

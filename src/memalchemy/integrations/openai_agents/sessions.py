@@ -41,6 +41,11 @@ class SessionInfo:
     metadata: dict[str, Any]
 
 
+Infos = list[SessionInfo]
+Hits = list[EntryHit]
+Ids = list[str]
+
+
 class MemalchemySessions:
     """All sessions of a tenant.
 
@@ -71,7 +76,7 @@ class MemalchemySessions:
         *,
         pattern: str = "*",
         filter: Mapping[str, Any] | None = None,
-    ) -> list[SessionInfo]:
+    ) -> Infos:
         """Sessions, those first to which something was added last.
 
         *pattern* is a glob over the id. With *filter* those whose metadata pass it, as in
@@ -129,7 +134,7 @@ class MemalchemySessions:
         *,
         session_id: str | None = None,
         branch: str = MAIN,
-    ) -> list[EntryHit]:
+    ) -> Hits:
         """Items that hold words of *query*, best first: of all sessions, or of one.
 
         ``thread_id`` of a hit is the session's id, ``value`` the item.
@@ -160,7 +165,7 @@ class MemalchemySessions:
 
         return await settled(delete())
 
-    async def _described(self, ids: list[str]) -> list[SessionInfo]:
+    async def _described(self, ids: Ids) -> Infos:
         written = await self._main.last_written(ids)
         known = await self.store.get_batch([(SESSIONS, one) for one in ids])
         return [SessionInfo(one, written.get(one), known.get((SESSIONS, one), {})) for one in ids]
@@ -168,7 +173,3 @@ class MemalchemySessions:
 
 def _newest(info: SessionInfo) -> tuple[bool, float]:
     return info.updated_at is not None, info.updated_at.timestamp() if info.updated_at else 0.0
-
-
-
-

@@ -19,7 +19,7 @@ from openai.types.responses.response_usage import InputTokensDetails, OutputToke
 
 
 class Scripted(Model):
-    """Answers with the next of *steps*: a text, or ``(tool, arguments)``; keeps what it was given."""
+    """Answers with the next of *steps*, a text or ``(tool, arguments)``; keeps what it heard."""
 
     def __init__(self, *steps: str | tuple[str, str]) -> None:
         self.steps = list(steps)

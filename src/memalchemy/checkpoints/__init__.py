@@ -218,12 +218,15 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
         thread_id: str,
         checkpoint_id: str | None = None,
         *,
+        superseded: bool = False,
         connection: HostConnection | None = None,
     ) -> bool:
         """Delete a checkpoint, or without an id the thread with all its logs; whether it was there.
 
         A deleted checkpoint's state stays in the database, without a name, while others are stored
-        as differences from it; `rewrite` ends that.
+        as differences from it; `rewrite` ends that. The words that it was found by go with it,
+        unless it is *superseded*, a mere step on the way to the next one of the thread: then that
+        one is found by them.
         """
         check_optional(checkpoint_id)
         log, d, now = self._log(thread_id), self.db.dialect, datetime.now(UTC)
@@ -233,7 +236,9 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
                 program = lambda: delete_thread(d, log, now)  # noqa: E731
             else:
                 self._cache.drop(log)
-                program = lambda: delete_checkpoint(d, log, checkpoint_id, now)  # noqa: E731
+                program = lambda: delete_checkpoint(  # noqa: E731
+                    d, log, checkpoint_id, now, superseded=superseded
+                )
             return await self.db.write(program, connection=connection, event=event)
 
     async def diff(

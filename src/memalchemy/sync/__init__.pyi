@@ -372,12 +372,15 @@ class Checkpointer:
         thread_id: str,
         checkpoint_id: str | None = None,
         *,
+        superseded: bool = False,
         connection: HostConnection | None = None,
     ) -> bool:
         """Delete a checkpoint, or without an id the thread with all its logs; whether it was there.
 
         A deleted checkpoint's state stays in the database, without a name, while others are stored
-        as differences from it; `rewrite` ends that.
+        as differences from it; `rewrite` ends that. The words that it was found by go with it,
+        unless it is *superseded*, a mere step on the way to the next one of the thread: then that
+        one is found by them.
         """
 
     def diff(

@@ -23,6 +23,11 @@ T = TypeVar("T")
 
 EVERY = 2**31 - 1
 
+STEPS = "_locus_iteration_checkpoints"
+"""Where an agent notes, in the state's metadata, the saves that its turn's last one makes needless;
+it deletes them after that.
+"""
+
 
 class MemalchemyCheckpointer(Place, BaseCheckpointer):
     """Keeps every state of an agent's or a graph's threads, in a SQL database.
@@ -66,6 +71,7 @@ class MemalchemyCheckpointer(Place, BaseCheckpointer):
         # A log is one namespace of a thread: its deletion leaves those of other frameworks alone.
         self._logs = ThreadLog(self.db, namespace=self._namespace)
         self._index_text = index_text
+        self._steps: dict[str, frozenset[str]] = {}
         self._loop = Loop(partial(_closed, self.db))
 
     @property
@@ -94,6 +100,7 @@ class MemalchemyCheckpointer(Place, BaseCheckpointer):
         Raises:
             NotSerialisable, TooLarge: nothing was written.
         """
+        self._note_steps(thread_id, state)
         return await self.native.save(
             _canonical(state),
             thread_id,
@@ -114,6 +121,8 @@ class MemalchemyCheckpointer(Place, BaseCheckpointer):
         found: AgentState | None = await self.native.load(
             thread_id, checkpoint_id, connection=connection
         )
+        if found is not None:
+            self._note_steps(thread_id, found)
         return found
 
     async def list_checkpoints(self, thread_id: str, limit: int = 10) -> list[str]:
@@ -124,11 +133,20 @@ class MemalchemyCheckpointer(Place, BaseCheckpointer):
         """Delete a checkpoint, or without an id all of the thread's; whether there was one.
 
         What other frameworks keep under the thread's id stays: `Checkpointer.delete` of ``native``
-        deletes that, too.
+        deletes that, too. What an iteration added that an agent deletes at the end of its turn is
+        found by `search` at the checkpoint that stays.
         """
         if checkpoint_id is None:
+            self._steps.pop(thread_id, None)
             return await self._logs.delete(thread_id)
-        return await self.native.delete(thread_id, checkpoint_id)
+        steps = self._steps.get(thread_id, frozenset())
+        is_step = checkpoint_id in steps
+        was_there = await self.native.delete(thread_id, checkpoint_id, superseded=is_step)
+        if left := steps - {checkpoint_id}:
+            self._steps[thread_id] = left
+        else:
+            self._steps.pop(thread_id, None)
+        return was_there
 
     async def exists(self, thread_id: str, checkpoint_id: str | None = None) -> bool:
         """Whether the checkpoint is there; without an id, whether the thread has any."""
@@ -195,6 +213,10 @@ class MemalchemyCheckpointer(Place, BaseCheckpointer):
     def clear(self) -> None:
         """Delete all threads of this tenant and namespace."""
         self._wait(self._clear())
+
+    def _note_steps(self, thread_id: str, state: AgentState) -> None:
+        if steps := state.metadata.get(STEPS):
+            self._steps[thread_id] = frozenset(steps)
 
     async def _count(self, thread_id: str | None) -> int:
         if thread_id is None:

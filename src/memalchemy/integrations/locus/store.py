@@ -193,7 +193,9 @@ class MemalchemyStore(Place, BaseStore):
         found = await self.native.search_by_embedding(
             self._inside(namespace), query_embedding, limit, threshold, metadata_filter
         )
-        return [SemanticSearchResult(self._item(one.item), one.score, one.distance) for one in found]
+        return [
+            SemanticSearchResult(self._item(one.item), one.score, one.distance) for one in found
+        ]
 
     async def get_embedding(self, namespace: Namespace, key: str) -> list[float] | None:
         """The vector of a whole item, as float32 has it; ``None`` if there is none."""

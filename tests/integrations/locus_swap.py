@@ -22,8 +22,8 @@ import locus.memory.store
 import pytest
 import pytest_asyncio
 from cryptography.fernet import Fernet
-
 from locus_tests import LEFT_OUT, WITHOUT_SEARCH
+
 from memalchemy import Database, Retention
 from memalchemy.integrations.locus import MemalchemyCheckpointer, MemalchemyStore
 

@@ -21,8 +21,8 @@ for locus' notebooks, which are not in the sdist, and test_server_resume_stream 
 """
 ON_A_SERVER = """
     memory/test_memory_recall_many memory/test_retention test_checkpoint_history
-    test_graph_checkpoint_history test_memory_checkpointer test_memory_store test_multiturn_checkpointer
-    test_store
+    test_graph_checkpoint_history test_memory_checkpointer test_memory_store
+    test_multiturn_checkpointer test_store
 """
 CHECKPOINTER = "tests/unit/test_memory_checkpointer.py::TestMemoryCheckpointer"
 STORE = "tests/unit/test_memory_store.py::TestInMemoryStore"

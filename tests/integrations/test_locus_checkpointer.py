@@ -171,7 +171,7 @@ async def test_threads_live_as_long_as_they_are_given(db: Database) -> None:
     await checkpointer.save(said("a"), "long")
     await checkpointer.save(said("b"), "short", ttl=0.2)
 
-    while await checkpointer.exists("short"):
+    while await checkpointer.exists("short"):  # noqa: ASYNC110 - a clock
         await asyncio.sleep(0.02)
     assert await checkpointer.load("short") is None
     assert await checkpointer.load("long") is not None
@@ -210,7 +210,7 @@ async def test_threads_of_others_with_the_same_id_are_others_and_stay(db: Databa
 
 async def test_a_save_is_part_of_the_hosts_transaction(db: Database) -> None:
     checkpointer = MemalchemyCheckpointer(db)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError):  # noqa: PT012 - the block is what raises
         async with db.transaction() as tx:
             await checkpointer.save(said("a"), "t", connection=tx)
             assert await checkpointer.load("t", connection=tx) is not None

@@ -180,7 +180,8 @@ async def test_items_live_as_long_as_their_namespace_says(db: Database) -> None:
     await store.put(("long",), "k", 1)
     await store.put(("long",), "brief", 1, ttl=0.2)
 
-    while await store.exists(("short", "x"), "k") or await store.exists(("long",), "brief"):
+    brief = (("short", "x"), "k"), (("long",), "brief")
+    while await store.get_batch(brief):  # noqa: ASYNC110 - a clock
         await asyncio.sleep(0.02)
     assert await store.list_keys(("long",)) == ["k"]
 
@@ -204,7 +205,7 @@ async def test_what_an_encrypted_database_cannot_search_is_said(db: Database) ->
 
 async def test_a_put_is_part_of_the_hosts_transaction(db: Database) -> None:
     store = MemalchemyStore(db)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError):  # noqa: PT012 - the block is what raises
         async with db.transaction() as tx:
             await store.put(USERS, "k", 1, connection=tx)
             assert await store.get(USERS, "k", connection=tx) == 1

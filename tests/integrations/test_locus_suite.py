@@ -15,8 +15,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
 from locus_tests import LEFT_OUT, ON_A_SERVER, SELECTED, VERSION
+
 from servers import Postgres, migrated_database
 
 SDISTS = Path(os.environ.get("MEMALCHEMY_SDISTS") or Path(tempfile.gettempdir(), "ma-sdists"))

@@ -270,3 +270,21 @@ async def test_of_more_words_than_fit_the_newest_stay(checkpointer: Checkpointer
     assert await checkpointer.search("apple") == []
     for word in ("word14999", "thing0", "cherry"):
         assert [hit["checkpoint_id"] for hit in await checkpointer.search(word)] == ["c1"]
+
+
+async def test_the_words_of_some_keys_alone_are_found(db: Database) -> None:
+    checkpointer = Checkpointer(db, index_text=("messages", "notes"))
+    await checkpointer.save({"messages": ["apple"], "settings": ["banana"]}, "t", "c0")
+    state = {"messages": ["apple", "cherry"], "settings": ["damson"], "notes": "elder"}
+    await checkpointer.save(state, "t", "c1")
+
+    found = {
+        word: [hit["checkpoint_id"] for hit in await checkpointer.search(word)]
+        for word in ("apple", "banana", "cherry", "damson", "elder")
+    }
+    assert found == {
+        "apple": ["c0"], "banana": [], "cherry": ["c1"], "damson": [], "elder": ["c1"]
+    }  # fmt: skip
+    for wrong in ("messages", 7):
+        with pytest.raises(TypeError, match="list of keys"):
+            Checkpointer(db, index_text=wrong)  # type: ignore[arg-type]

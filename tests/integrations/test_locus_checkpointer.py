@@ -144,6 +144,18 @@ async def test_threads_are_found_by_words_and_by_glob(db: Database) -> None:
     assert await checkpointer.list_threads(limit=1) == ["other"]
 
 
+async def test_a_search_finds_what_was_said_and_no_setting_of_an_agent(db: Database) -> None:
+    checkpointer = MemalchemyCheckpointer(db)
+    await checkpointer.save(said("Please read my file"), "t")
+    await checkpointer.save(said("Hello"), "other")
+    graph = AgentState(metadata={"graph_state": {"plan": "Book the ferry"}})
+    await checkpointer.save(graph, "graph")
+
+    # Names of tools that only read, such as read_file, are in every state.
+    assert [hit["thread_id"] for hit in await checkpointer.search("read file")] == ["t"]
+    assert [hit["thread_id"] for hit in await checkpointer.search("ferry")] == ["graph"]
+
+
 async def test_a_copy_has_the_same_ids_in_the_same_order_and_never_overwrites(
     db: Database,
 ) -> None:
@@ -331,6 +343,19 @@ async def test_locus_registry_finds_it(tmp_path: Path) -> None:
     assert (tmp_path / "agent.db").exists()
     assert get_checkpointer("memalchemy").capabilities.search is True
     await checkpointer.close()
+
+
+def test_without_locus_it_says_what_to_install() -> None:
+    missing = "import sys; sys.modules['locus'] = None; import memalchemy.integrations.locus"
+    done = subprocess.run(
+        [sys.executable, "-c", missing],
+        env={"PYTHONPATH": ":".join(path for path in sys.path if path)},
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 1
+    assert 'pip install "memalchemy[locus]"' in done.stderr
 
 
 def test_a_password_is_in_no_repr() -> None:

@@ -319,7 +319,7 @@ class Checkpointer:
         state_type: what `load` builds: a pydantic model, or a class with ``from_checkpoint``;
             without it, `load` returns the stored mapping.
         index_text: make what each step adds findable with `search`; of an encrypted database, if
-            it may hold readable words.
+            it may hold readable words. Names of top-level keys: what it adds to these alone.
         retention: rules that every save keeps, without another round trip.
         ttl: how long a thread lives after its last save, in seconds or as a timedelta.
         max_chain_depth: saves between full snapshots, at most.
@@ -341,7 +341,7 @@ class Checkpointer:
         *,
         namespace: Iterable[str] = (),
         state_type: Any | None = None,
-        index_text: bool = True,
+        index_text: bool | Iterable[str] = True,
         retention: Retention | None = None,
         ttl: Seconds | None = None,
         max_chain_depth: int = 1024,

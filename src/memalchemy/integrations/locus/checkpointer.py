@@ -23,6 +23,11 @@ T = TypeVar("T")
 
 EVERY = 2**31 - 1
 
+WORDS = ("messages", "reasoning_steps", "errors", "metadata")
+"""What of an agent's state has words to be found by; a graph's is in the metadata. The rest is
+settings, alike in every state, and what tools gave, which is in the messages too.
+"""
+
 STEPS = "_locus_iteration_checkpoints"
 """Where an agent notes, in the state's metadata, the saves that its turn's last one makes needless;
 it deletes them after that.
@@ -38,7 +43,7 @@ class MemalchemyCheckpointer(Place, BaseCheckpointer):
 
     Args:
         db: a `Database`, which may hold anything else besides, or a URL. Without it the URL in
-            ``MEMALCHEMY_URL``, and without that a database in memory, gone with this object.
+            ``MEMALCHEMY_URL``, and without that a database in memory, for this object alone.
         namespace: keeps uses of one thread id apart. ``locus`` stands before it: other frameworks'
             threads of the same id are others, and stay when one is deleted here.
         index_text: make what each save adds findable with `search`.
@@ -64,7 +69,7 @@ class MemalchemyCheckpointer(Place, BaseCheckpointer):
             self.db,
             namespace=self._namespace,
             state_type=AgentState,
-            index_text=index_text,
+            index_text=WORDS if index_text else False,
             retention=retention,
             ttl=ttl,
         )

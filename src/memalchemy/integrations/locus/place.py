@@ -30,8 +30,8 @@ class Place:
     async def close(self) -> None:
         """Finish what was begun, and close the connections; a later use opens them anew.
 
-        Nothing is lost: a database in memory stays, for as long as there is its `Database`. Of a
-        `Database` that was given only a server's connections of this event loop are closed, which
+        Nothing is lost: a database in memory stays, until ``db.close()`` ends it. Of a `Database`
+        that was given only a server's connections of this event loop are closed, which
         cannot be used after it: locus' ``run_sync`` calls this before it ends its loop.
         """
         is_server = not self.db.dialect.single_writer

@@ -33,7 +33,7 @@ class MemalchemyStore(Place, BaseStore):
 
     Args:
         db: a `Database`, which may hold anything else besides, or a URL. Without it the URL in
-            ``MEMALCHEMY_URL``, and without that a database in memory, gone with this object.
+            ``MEMALCHEMY_URL``, and without that a database in memory, for this object alone.
         namespace: stands before every namespace given to a method, behind ``locus``.
         embedder: a function of a list of texts that gives a vector for each; it may be a coroutine.
             With it what is put is embedded, and `search` goes by words and meaning.

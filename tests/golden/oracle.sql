@@ -2468,6 +2468,22 @@ WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
 
+-- log.removing.read_words()
+SELECT deltas.seq, deltas.search_text
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND (deltas.seq = :p_seq
+  OR deltas.seq = (
+    SELECT min(checkpoints.seq) AS min_1
+    FROM checkpoints
+    WHERE checkpoints.tenant = :k_tenant
+    AND checkpoints.thread_id = :k_thread_id
+    AND checkpoints.namespace = :k_namespace
+    AND checkpoints.seq > :p_seq))
+ORDER BY deltas.seq
+
 -- log.removing.remove_head()
 DELETE FROM threads
 WHERE threads.tenant = :k_tenant
@@ -2506,6 +2522,14 @@ AND NOT (EXISTS (
     AND child.base_seq = :p_seq))
 RETURNING deltas.base_seq, deltas.depth
 INTO :ret_0, :ret_1
+
+-- log.removing.replace_words()
+UPDATE deltas
+SET search_text=:p_search_text
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.seq = :p_seq
 
 -- log.removing.sweep_dead()
 DELETE FROM deltas

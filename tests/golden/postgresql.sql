@@ -4364,6 +4364,22 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 AND threads.namespace = $3::VARCHAR
 
+-- log.removing.read_words()
+SELECT deltas.seq, deltas.search_text
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND (deltas.seq = $4::BIGINT
+  OR deltas.seq = (
+    SELECT min(checkpoints.seq) AS min_1
+    FROM checkpoints
+    WHERE checkpoints.tenant = $1::VARCHAR
+    AND checkpoints.thread_id = $2::VARCHAR
+    AND checkpoints.namespace = $3::VARCHAR
+    AND checkpoints.seq > $4::BIGINT))
+ORDER BY deltas.seq
+
 -- log.removing.remove_head()
 DELETE FROM threads
 WHERE threads.tenant = $1::VARCHAR
@@ -4400,6 +4416,14 @@ AND NOT (EXISTS (
     AND child.namespace = $3::VARCHAR
     AND child.base_seq = $4::BIGINT))
 RETURNING deltas.base_seq, deltas.depth
+
+-- log.removing.replace_words()
+UPDATE deltas
+SET search_text=$1::VARCHAR
+WHERE deltas.tenant = $2::VARCHAR
+AND deltas.thread_id = $3::VARCHAR
+AND deltas.namespace = $4::VARCHAR
+AND deltas.seq = $5::BIGINT
 
 -- log.removing.sweep_dead()
 DELETE FROM deltas

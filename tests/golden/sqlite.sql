@@ -2657,6 +2657,22 @@ WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
 
+-- log.removing.read_words()
+SELECT deltas.seq, deltas.search_text
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND (deltas.seq = ?
+  OR deltas.seq = (
+    SELECT min(checkpoints.seq) AS min_1
+    FROM checkpoints
+    WHERE checkpoints.tenant = ?
+    AND checkpoints.thread_id = ?
+    AND checkpoints.namespace = ?
+    AND checkpoints.seq > ?))
+ORDER BY deltas.seq
+
 -- log.removing.remove_head()
 DELETE FROM threads
 WHERE threads.tenant = ?
@@ -2693,6 +2709,14 @@ AND NOT (EXISTS (
     AND child.namespace = ?
     AND child.base_seq = ?))
 RETURNING base_seq, depth
+
+-- log.removing.replace_words()
+UPDATE deltas
+SET search_text=?
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.seq = ?
 
 -- log.removing.sweep_dead()
 DELETE FROM deltas

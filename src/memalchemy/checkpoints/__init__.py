@@ -52,7 +52,7 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
         state_type: what `load` builds: a pydantic model, or a class with ``from_checkpoint``;
             without it, `load` returns the stored mapping.
         index_text: make what each step adds findable with `search`; of an encrypted database, if
-            it may hold readable words.
+            it may hold readable words. Names of top-level keys: what it adds to these alone.
         retention: rules that every save keeps, without another round trip.
         ttl: how long a thread lives after its last save, in seconds or as a timedelta.
         max_chain_depth: saves between full snapshots, at most.
@@ -73,7 +73,7 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
         *,
         namespace: Iterable[str] = (),
         state_type: Any | None = None,
-        index_text: bool = True,
+        index_text: bool | Iterable[str] = True,
         retention: Retention | None = None,
         ttl: Seconds | None = None,
         max_chain_depth: int = MAX_CHAIN_DEPTH,
@@ -95,7 +95,7 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
             db,
             self._cache,
             Together.of(db),
-            index_text,
+            _indexed(index_text),
             retention,
             max_chain_depth,
             compression_level,
@@ -218,12 +218,15 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
         thread_id: str,
         checkpoint_id: str | None = None,
         *,
+        superseded: bool = False,
         connection: HostConnection | None = None,
     ) -> bool:
         """Delete a checkpoint, or without an id the thread with all its logs; whether it was there.
 
         A deleted checkpoint's state stays in the database, without a name, while others are stored
-        as differences from it; `rewrite` ends that.
+        as differences from it; `rewrite` ends that. The words that it was found by go with it,
+        unless it is *superseded*, a mere step on the way to the next one of the thread: then that
+        one is found by them.
         """
         check_optional(checkpoint_id)
         log, d, now = self._log(thread_id), self.db.dialect, datetime.now(UTC)
@@ -233,7 +236,9 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
                 program = lambda: delete_thread(d, log, now)  # noqa: E731
             else:
                 self._cache.drop(log)
-                program = lambda: delete_checkpoint(d, log, checkpoint_id, now)  # noqa: E731
+                program = lambda: delete_checkpoint(  # noqa: E731
+                    d, log, checkpoint_id, now, superseded=superseded
+                )
             return await self.db.write(program, connection=connection, event=event)
 
     async def diff(
@@ -266,3 +271,12 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
 
     async def close(self) -> None:
         """Nothing to do: connections are the database's. Part of the contract."""
+
+
+def _indexed(index_text: bool | Iterable[str]) -> bool | frozenset[str]:
+    if isinstance(index_text, bool):
+        return index_text
+    if isinstance(index_text, str) or not isinstance(index_text, Iterable):
+        given = "one string" if isinstance(index_text, str) else type(index_text).__name__
+        raise TypeError(f"index_text is true, false, or a list of keys, not {given}")
+    return frozenset(index_text)

@@ -69,7 +69,8 @@ class Saver:
     db: Database
     cache: TipCache
     together: Together
-    index_text: bool
+    index_text: bool | frozenset[str]
+    """Whether words are stored; those of some top-level keys alone, if these are named."""
     retention: Retention | None
     max_chain_depth: int
     compression_level: int
@@ -263,7 +264,10 @@ class Saver:
             parent = Comparison(tip.parts())
         if state is None:
             state = values.decode_state(request.encoded.parts)
-        added = text.added_strings(state, request.encoded.parts, parent)
+        parts = request.encoded.parts
+        if not isinstance(self.index_text, bool):
+            parts = {key: part for key, part in parts.items() if key in self.index_text}
+        added = text.added_strings(state, parts, parent)
         return draft, text.search_text(added)
 
     def _append(self, request: Request, draft: Draft, words: str | None) -> Program[Any]:

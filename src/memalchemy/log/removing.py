@@ -6,8 +6,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Executable, and_, bindparam, delete, null, select, update
+from sqlalchemy import Executable, and_, bindparam, delete, func, null, or_, select, update
 
+from memalchemy.codec.text import MAX_TEXT
 from memalchemy.dialects import Dialect
 from memalchemy.log.tables import (
     CHECKPOINTS,
@@ -16,6 +17,7 @@ from memalchemy.log.tables import (
     STATES,
     THREADS,
     Log,
+    binds,
     of_log,
     of_thread,
     same_log,
@@ -224,8 +226,47 @@ def remove_unneeded(d: Dialect) -> Executable:
     )
 
 
-def delete_checkpoint(d: Dialect, log: Log, checkpoint_id: str, now: datetime) -> Program[bool]:
-    """Delete one checkpoint, and the states that only it needed; whether it was there."""
+@statement()
+def read_words(d: Dialect) -> Executable:
+    """The words that a state is found by, and those of the next checkpoint of its log."""
+    seq = bindparam("p_seq", type_=DELTAS.c.seq.type)
+    following = (
+        select(func.min(CHECKPOINTS.c.seq))
+        .where(of_log(CHECKPOINTS), CHECKPOINTS.c.seq > seq)
+        .scalar_subquery()
+    )
+    return (
+        select(DELTAS.c.seq, DELTAS.c.search_text)
+        .where(of_log(DELTAS), or_(DELTAS.c.seq == seq, DELTAS.c.seq == following))
+        .order_by(DELTAS.c.seq)
+    )
+
+
+@statement()
+def replace_words(d: Dialect) -> Executable:
+    """Let a state be found by other words."""
+    here = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
+    return update(DELTAS).where(of_log(DELTAS), here).values(binds(DELTAS, ["search_text"]))
+
+
+def hand_over_words(d: Dialect, log: Log, seq: int) -> Program[None]:
+    """Let the checkpoint after the state at *seq* be found by that one's words, too."""
+    rows = yield read_words(d), log.binds() | {"p_seq": seq}
+    if len(rows) < 2 or not rows[0].search_text:
+        return
+    both = " ".join(row.search_text for row in rows if row.search_text)
+    if len(both) > MAX_TEXT:  # the newest are what is searched for most
+        both = both[-MAX_TEXT:].partition(" ")[2]
+    yield replace_words(d), log.binds() | {"p_seq": rows[1].seq, "p_search_text": both}
+
+
+def delete_checkpoint(
+    d: Dialect, log: Log, checkpoint_id: str, now: datetime, *, superseded: bool = False
+) -> Program[bool]:
+    """Delete one checkpoint, and the states that only it needed; whether it was there.
+
+    If it is *superseded*, the next one is found by its words from now on.
+    """
     rows = yield lock_log(d), log.binds()
     if not rows or not Head._make(rows[0]).is_live(now):
         return False
@@ -233,6 +274,8 @@ def delete_checkpoint(d: Dialect, log: Log, checkpoint_id: str, now: datetime) -
     if not named:
         return False
     seq: int | None = named[0].seq
+    if superseded:
+        yield from hand_over_words(d, log, named[0].seq)
     moved = False
     while seq is not None:
         gone = yield remove_unneeded(d), log.binds() | {"p_seq": seq}

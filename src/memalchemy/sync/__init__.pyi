@@ -330,7 +330,7 @@ class Checkpointer:
         state_type: what `load` builds: a pydantic model, or a class with ``from_checkpoint``;
             without it, `load` returns the stored mapping.
         index_text: make what each step adds findable with `search`; of an encrypted database, if
-            it may hold readable words.
+            it may hold readable words. Names of top-level keys: what it adds to these alone.
         retention: rules that every save keeps, without another round trip.
         ttl: how long a thread lives after its last save, in seconds or as a timedelta.
         max_chain_depth: saves between full snapshots, at most.
@@ -352,7 +352,7 @@ class Checkpointer:
         *,
         namespace: Iterable[str] = (),
         state_type: Any | None = None,
-        index_text: bool = True,
+        index_text: bool | Iterable[str] = True,
         retention: Retention | None = None,
         ttl: Seconds | None = None,
         max_chain_depth: int = 1024,
@@ -383,12 +383,15 @@ class Checkpointer:
         thread_id: str,
         checkpoint_id: str | None = None,
         *,
+        superseded: bool = False,
         connection: HostConnection | None = None,
     ) -> bool:
         """Delete a checkpoint, or without an id the thread with all its logs; whether it was there.
 
         A deleted checkpoint's state stays in the database, without a name, while others are stored
-        as differences from it; `rewrite` ends that.
+        as differences from it; `rewrite` ends that. The words that it was found by go with it,
+        unless it is *superseded*, a mere step on the way to the next one of the thread: then that
+        one is found by them.
         """
 
     def diff(

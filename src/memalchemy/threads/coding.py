@@ -12,7 +12,7 @@ from memalchemy.codec.sealing import Keyring
 from memalchemy.codec.values import is_heavy
 from memalchemy.contracts import Entry, EntryHit
 from memalchemy.database import OFF_LOOP_BYTES
-from memalchemy.errors import MemalchemyError, about
+from memalchemy.errors import Corrupt, MemalchemyError, about
 from memalchemy.keys import check_entry_key
 
 Row = dict[str, Any]
@@ -65,9 +65,16 @@ def entry(thread_id: str, keyring: Keyring, row: Any) -> Entry:
     return Entry(row.seq, content, row.entry_key, row.occurred_at, row.stored_at)
 
 
-def entries(thread_id: str, keyring: Keyring, rows: Iterable[Any]) -> list[Entry]:
-    """Rows in their order."""
-    return [entry(thread_id, keyring, row) for row in rows]
+def entries(thread_id: str, keyring: Keyring, rows: Sequence[Any]) -> list[Entry]:
+    """Rows in their order.
+
+    Raises:
+        Corrupt, KeyMissing, NotEncrypted: as `value`.
+    """
+    return [
+        Entry(row.seq, content, row.entry_key, row.occurred_at, row.stored_at)
+        for row, content in zip(rows, values(thread_id, keyring, rows), strict=True)
+    ]
 
 
 def hit(row: Any, terms: list[list[str]], keyring: Keyring) -> EntryHit:
@@ -96,6 +103,24 @@ def value(thread_id: str, keyring: Keyring, row: Any) -> Any:
         return codec.decode_item(stored.payload, stored.checksum, stored.codec)
     except MemalchemyError as error:
         raise about(error, f"entry {row.seq} of thread {thread_id!r}") from error
+
+
+def values(thread_id: str, keyring: Keyring, rows: Sequence[Any]) -> list[Any]:
+    """The values of rows in their order: all at once, where nothing is sealed.
+
+    Raises:
+        Corrupt, KeyMissing, NotEncrypted: as `value`.
+    """
+    if not keyring.seals:
+        try:
+            return codec.decode_items(
+                [row.payload for row in rows],
+                [row.checksum for row in rows],
+                [row.codec for row in rows],
+            )
+        except Corrupt:
+            pass  # which of them it is, and what is wrong with it, is found one by one
+    return [value(thread_id, keyring, row) for row in rows]
 
 
 def weight(rows: Iterable[Any]) -> int:

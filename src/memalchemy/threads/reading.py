@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -82,7 +82,7 @@ class Reading:
         It will while nothing was removed or edited. Otherwise ``complete`` is set, and the entries
         are all that there are, in place of those that were read before. One round trip.
         """
-        make = partial(coding.entry, thread_id, self.db.keyring)
+        make = partial(coding.entries, thread_id, self.db.keyring)
         reading, found = await self._news(thread_id, seen, make, True, connection)
         return replace(reading, entries=found)
 
@@ -100,12 +100,12 @@ class Reading:
         returned is given beside the reading, which has no entries.
         """
 
-        keyring = self.db.keyring
+        def made(
+            positions: Sequence[int], values: Sequence[Any], marks: Sequence[int]
+        ) -> list[Made]:
+            return list(map(make, positions, values, marks))
 
-        def made(row: Any) -> Made:
-            return make(row.seq, coding.value(thread_id, keyring, row), row.checksum)
-
-        return await self._news(thread_id, seen, made, False, connection)
+        return await scan_at_once(self, thread_id, made, seen, connection)
 
     async def count(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
         """How many entries the log has. They are counted: this takes longer as there are more."""
@@ -185,10 +185,10 @@ class Reading:
         self,
         thread_id: str,
         seen: LogReading | None,
-        make: Callable[[Any], Made],
+        make: Callable[[Sequence[Any]], Made],
         whole: bool,
         connection: HostConnection | None,
-    ) -> tuple[LogReading, list[Made]]:
+    ) -> tuple[LogReading, Made]:
         binds = self._log(thread_id).binds() | {
             "p_now": datetime.now(UTC),
             "p_epoch": -1 if seen is None else seen.epoch,
@@ -269,21 +269,41 @@ class Reading:
         return await self.db.read(program, connection=connection, event=event)
 
 
+async def scan_at_once(
+    log: Reading,
+    thread_id: str,
+    make: Callable[[Sequence[int], Sequence[Any], Sequence[int]], Made],
+    seen: LogReading | None,
+    connection: HostConnection | None,
+) -> tuple[LogReading, Made]:
+    """`Reading.scan` for a *make* that is called once, with all positions, values and checksums."""
+    keyring = log.db.keyring
+
+    def made(rows: Sequence[Any]) -> Made:
+        return make(
+            [row.seq for row in rows],
+            coding.values(thread_id, keyring, rows),
+            [row.checksum for row in rows],
+        )
+
+    return await log._news(thread_id, seen, made, False, connection)
+
+
 def _hits(rows: Answer, terms: list[list[str]], keyring: Keyring) -> list[EntryHit]:
     return [coding.hit(row, terms, keyring) for row in rows]
 
 
 def _reading(
-    seen: LogReading | None, make: Callable[[Any], Made], rows: Answer
-) -> tuple[LogReading, list[Made]]:
+    seen: LogReading | None, make: Callable[[Sequence[Any]], Made], rows: Answer
+) -> tuple[LogReading, Made]:
     if not rows:
-        return LogReading([], 0, -1, -1, seen is None or seen.version != 0), []
+        return LogReading([], 0, -1, -1, seen is None or seen.version != 0), make(())
     version, epoch, last = rows[0].version, rows[0].epoch, rows[-1]
     complete = seen is None or seen.epoch != epoch or _is_other(seen, rows)
     if last.seq is None:
-        return LogReading([], version, epoch, -1, complete), []
+        return LogReading([], version, epoch, -1, complete), make(())
     known = 1 if seen is not None and not complete and seen.position >= 0 else 0
-    found = [make(row) for row in rows[known:]]
+    found = make(rows[known:] if known else rows)
     return LogReading([], version, epoch, last.seq, complete, last.checksum), found
 
 

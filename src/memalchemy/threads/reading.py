@@ -25,6 +25,9 @@ _ALWAYS = (datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC))
 
 Made = TypeVar("Made")
 
+_VERSION, _EPOCH, _SEQ, _CODEC, _CHECKSUM, _PAYLOAD = range(6)
+"""What `entries.read_news` begins with: its rows are not given names."""
+
 
 class Reading:
     """The reading half of `ThreadLog`: one namespace of one tenant of a database."""
@@ -205,7 +208,7 @@ class Reading:
         with operation("thread.read", **self._about(thread_id)) as event:
             return await self.db.read_then(
                 program,
-                Then(partial(_reading, seen, make), coding.weight),
+                Then(partial(_reading, seen, make), _weight),
                 connection=connection,
                 event=event,
             )
@@ -280,10 +283,11 @@ async def scan_at_once(
     keyring = log.db.keyring
 
     def made(rows: Sequence[Any]) -> Made:
+        seqs, codecs, checksums, payloads = (
+            [row[at] for row in rows] for at in (_SEQ, _CODEC, _CHECKSUM, _PAYLOAD)
+        )
         return make(
-            [row.seq for row in rows],
-            coding.values(thread_id, keyring, rows),
-            [row.checksum for row in rows],
+            seqs, coding.values(thread_id, keyring, seqs, codecs, checksums, payloads), checksums
         )
 
     return await log._news(thread_id, seen, made, False, connection)
@@ -298,13 +302,13 @@ def _reading(
 ) -> tuple[LogReading, Made]:
     if not rows:
         return LogReading([], 0, -1, -1, seen is None or seen.version != 0), make(())
-    version, epoch, last = rows[0].version, rows[0].epoch, rows[-1]
+    version, epoch, last = rows[0][_VERSION], rows[0][_EPOCH], rows[-1]
     complete = seen is None or seen.epoch != epoch or _is_other(seen, rows)
-    if last.seq is None:
+    if last[_SEQ] is None:
         return LogReading([], version, epoch, -1, complete), make(())
     known = 1 if seen is not None and not complete and seen.position >= 0 else 0
     found = make(rows[known:] if known else rows)
-    return LogReading([], version, epoch, last.seq, complete, last.checksum), found
+    return LogReading([], version, epoch, last[_SEQ], complete, last[_CHECKSUM]), found
 
 
 def _is_other(seen: LogReading, rows: Answer) -> bool:
@@ -313,6 +317,10 @@ def _is_other(seen: LogReading, rows: Answer) -> bool:
     The epoch stays where a standby that lagged has taken over, or an older copy was restored. What
     was read last may be among what was lost.
     """
-    if not rows or rows[0].epoch != seen.epoch or seen.position < 0:
+    if not rows or rows[0][_EPOCH] != seen.epoch or seen.position < 0:
         return False
-    return (rows[0].seq, rows[0].checksum) != (seen.position, seen.mark)
+    return (rows[0][_SEQ], rows[0][_CHECKSUM]) != (seen.position, seen.mark)
+
+
+def _weight(rows: Answer) -> int:
+    return sum([len(row[_PAYLOAD] or b"") for row in rows])

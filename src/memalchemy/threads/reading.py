@@ -206,12 +206,14 @@ class Reading:
             return rows
 
         with operation("thread.read", **self._about(thread_id)) as event:
-            return await self.db.read_then(
+            reading, found = await self.db.read_then(
                 program,
                 Then(partial(_reading, seen, make), _weight),
                 connection=connection,
                 event=event,
             )
+            event.cache_hit = seen is not None and not reading.complete
+            return reading, found
 
     async def _entries(
         self,

@@ -31,6 +31,12 @@ T = TypeVar("T")
 Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
+NAMELESS = "memalchemy_nameless"
+"""The execution option of a statement of many rows whose program wants them by place alone: they
+may be sequences of any kind, which need not be made into rows with names.
+"""
+
+
 class Answer(list[Row[Any]]):
     """What a program receives for a statement: its rows, and how many rows it touched."""
 

@@ -15,7 +15,7 @@ import base64
 import gc
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -179,6 +179,14 @@ def decode_value(encoded: bytes) -> Any:
         return ormsgpack.unpackb(encoded)
     except UNREADABLE as error:
         raise Corrupt(f"a stored value cannot be decoded ({type(error).__name__})") from error
+
+
+def decode_values(encoded: Sequence[bytes]) -> list[Any]:
+    """`decode_value` of each."""
+    try:
+        return list(map(ormsgpack.unpackb, encoded))
+    except UNREADABLE:  # one of them is tagged, or none of ours
+        return list(map(decode_value, encoded))
 
 
 def may_be_binary(encoded: bytes) -> bool:

@@ -695,8 +695,8 @@ class Conversation:
     """The messages of a thread, in the order in which they were said, and a policy over them.
 
     Every object on the same thread, in whatever process, sees the same messages, and two that add
-    at once lose none. Adding stores what is new and reads nothing; reading all again asks the
-    database for what is new, and whether the rest is as it was.
+    at once lose none. Adding stores what is new and reads nothing; reading what some object of this
+    process has read before asks the database for what is new, and whether the rest is as it was.
 
     Args:
         db: where to keep it.

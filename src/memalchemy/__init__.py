@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from memalchemy.memory.long_term import LLMMemoryManager
     from memalchemy.memory.memories import Memory, MemoryScope, MemoryType
     from memalchemy.memory.remembering import remember
+    from memalchemy.memory.retained import RetainedCheckpointer
     from memalchemy.memory.sessions import BaseMemoryManager, NoopMemoryManager
     from memalchemy.memory.user_memory import UserMemoryStore
     from memalchemy.memory.vector_store import MemoryResult, VectorStore
@@ -104,6 +105,7 @@ __all__ = [
     "NotFound",
     "NotSerialisable",
     "RecallMode",
+    "RetainedCheckpointer",
     "Retention",
     "SchemaOutdated",
     "SchemaTooNew",
@@ -152,6 +154,7 @@ _LATER = {
     "NamespacedStore": "memalchemy.store.context",
     "NoopMemoryManager": "memalchemy.memory.sessions",
     "RecallMode": "memalchemy.memory.episodes",
+    "RetainedCheckpointer": "memalchemy.memory.retained",
     "Store": "memalchemy.store",
     "StoreContext": "memalchemy.store.context",
     "ThreadLog": "memalchemy.threads",

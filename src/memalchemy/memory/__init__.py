@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memalchemy.memory.long_term import LLMMemoryManager
     from memalchemy.memory.memories import Memory, MemoryScope, MemoryType, RunInfo, memory_block
     from memalchemy.memory.remembering import remember
+    from memalchemy.memory.retained import RetainedCheckpointer
     from memalchemy.memory.sessions import (
         BaseMemoryManager,
         NoopMemoryManager,
@@ -55,6 +56,7 @@ __all__ = [
     "MemoryType",
     "NoopMemoryManager",
     "RecallMode",
+    "RetainedCheckpointer",
     "RunInfo",
     "UserMemoryStore",
     "VectorStore",
@@ -87,6 +89,7 @@ _LATER = {
     "MemoryType": "memories",
     "NoopMemoryManager": "sessions",
     "RecallMode": "episodes",
+    "RetainedCheckpointer": "retained",
     "RunInfo": "memories",
     "UserMemoryStore": "user_memory",
     "VectorStore": "vector_store",

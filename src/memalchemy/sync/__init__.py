@@ -32,6 +32,7 @@ _LATER: dict[str, type[Face]] = {
     "KeyValue": Face,
     "LLMMemoryManager": Face,
     "NoopMemoryManager": Alone,
+    "RetainedCheckpointer": Face,
     "UserMemoryStore": Face,
     "VectorStore": Face,
 }
@@ -62,6 +63,7 @@ __all__ = [
     "LazyIterator",
     "NamespacedStore",
     "NoopMemoryManager",
+    "RetainedCheckpointer",
     "Savepoint",
     "Store",
     "StoreContext",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         MaxResultsExceededWarning,
         RecallMode,
     )
+    from memalchemy.memory.exchanges import ToolExchange
     from memalchemy.memory.extracting import extract_facts
     from memalchemy.memory.facts import MemoryFact, build_memory_context
     from memalchemy.memory.key_value import ABSENT, KeyValue, KeyValueEntry
@@ -58,6 +59,7 @@ __all__ = [
     "RecallMode",
     "RetainedCheckpointer",
     "RunInfo",
+    "ToolExchange",
     "UserMemoryStore",
     "VectorStore",
     "build_memory_context",
@@ -91,6 +93,7 @@ _LATER = {
     "RecallMode": "episodes",
     "RetainedCheckpointer": "retained",
     "RunInfo": "memories",
+    "ToolExchange": "exchanges",
     "UserMemoryStore": "user_memory",
     "VectorStore": "vector_store",
     "build_memory_context": "facts",

@@ -34,6 +34,7 @@ from memalchemy.dialects import Dialect
 from memalchemy.events import Event
 from memalchemy.memory.conversation_store import Ids, Messages
 from memalchemy.memory.episodes import BaseEpisodeStore, Episode, MetadataFunction, RecallMode
+from memalchemy.memory.exchanges import ToolExchange
 from memalchemy.memory.extracting import Extract
 from memalchemy.memory.facts import MemoryFact
 from memalchemy.memory.key_value import KeyValueEntry
@@ -701,6 +702,8 @@ class Conversation:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
 
+    log: ThreadLog
+    thread_id: str
     def __init__(
         self,
         db: Database,
@@ -711,6 +714,20 @@ class Conversation:
         index_text: bool = True,
         ttl: Seconds | None = None,
     ) -> None: ...
+    def abort_tool_exchange(
+        self,
+        *,
+        connection: HostConnection | None = None,
+    ) -> ToolExchange | None:
+        """End the open exchange without a trace in the conversation; what it was, or ``None``."""
+
+    def active_tool_exchange(
+        self,
+        *,
+        connection: HostConnection | None = None,
+    ) -> ToolExchange | None:
+        """The exchange that was begun and neither committed nor aborted, whoever began it."""
+
     def add(
         self,
         *messages: Any,
@@ -735,6 +752,20 @@ class Conversation:
             NotSerialisable, TooLarge, Conflict, ThreadDeleted: as `ThreadLog.append`.
         """
 
+    def add_tool_results(
+        self,
+        *results: Any,
+        connection: HostConnection | None = None,
+    ) -> ToolExchange:
+        """Keep results of calls of the open exchange, all or none; the exchange as it is then.
+
+        A result that is there, word for word, is not added again.
+
+        Raises:
+            ValueError: a result is for no call of the exchange, or for one that has another.
+            NotFound: no exchange is open.
+        """
+
     def amend_last(
         self,
         content: str | list[Any],
@@ -746,8 +777,40 @@ class Conversation:
         Other messages may be added meanwhile; none is lost.
         """
 
+    def begin_tool_exchange(
+        self,
+        message: Any,
+        *,
+        connection: HostConnection | None = None,
+    ) -> ToolExchange:
+        """Keep an assistant's *message* that calls tools until all their results are there.
+
+        `messages`, `history` and the rest do not show it before `commit_tool_exchange`. It outlives
+        a crash: `active_tool_exchange` gives it to whoever goes on.
+
+        Raises:
+            ValueError: it calls no tool, or has a call without an id, or two of one id.
+            Conflict: an exchange is open already.
+            TypeError, NotSerialisable, TooLarge: as `Conversation.add`.
+        """
+
     def clear(self, *, connection: HostConnection | None = None) -> int:
-        """Remove all messages and the summary; how many messages there were."""
+        """Remove all messages, the summary and an open exchange; how many messages there were."""
+
+    def commit_tool_exchange(
+        self,
+        *results: Any,
+        connection: HostConnection | None = None,
+    ) -> list[int]:
+        """Make the open exchange messages of the conversation, the calls first; their positions.
+
+        *results* are added before, as by `add_tool_results`. One transaction: the conversation has
+        all of it, or the exchange is open as it was.
+
+        Raises:
+            ValueError: a call has no result yet, or as `add_tool_results`.
+            NotFound: no exchange is open.
+        """
 
     def count(self, *, connection: HostConnection | None = None) -> int:
         """How many messages there are, whatever the manager."""

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from memalchemy.memory.remembering import remember
     from memalchemy.memory.retained import RetainedCheckpointer
     from memalchemy.memory.sessions import BaseMemoryManager, NoopMemoryManager
+    from memalchemy.memory.tool_outputs import ToolOutputs
     from memalchemy.memory.user_memory import UserMemoryStore
     from memalchemy.memory.vector_store import MemoryResult, VectorStore
     from memalchemy.registry import get_checkpointer, list_checkpointers, register_checkpointer
@@ -121,6 +122,7 @@ __all__ = [
     "ThreadDeleted",
     "ThreadLog",
     "TooLarge",
+    "ToolOutputs",
     "UnknownURL",
     "UserMemoryStore",
     "VectorStore",
@@ -158,6 +160,7 @@ _LATER = {
     "Store": "memalchemy.store",
     "StoreContext": "memalchemy.store.context",
     "ThreadLog": "memalchemy.threads",
+    "ToolOutputs": "memalchemy.memory.tool_outputs",
     "UserMemoryStore": "memalchemy.memory.user_memory",
     "VectorStore": "memalchemy.memory.vector_store",
     "get_checkpointer": "memalchemy.registry",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         NoopMemoryManager,
         without_memory_blocks,
     )
+    from memalchemy.memory.tool_outputs import ToolOutputs
     from memalchemy.memory.user_memory import UserMemoryStore
     from memalchemy.memory.vector_store import MemoryResult, VectorStore
 
@@ -60,6 +61,7 @@ __all__ = [
     "RetainedCheckpointer",
     "RunInfo",
     "ToolExchange",
+    "ToolOutputs",
     "UserMemoryStore",
     "VectorStore",
     "build_memory_context",
@@ -94,6 +96,7 @@ _LATER = {
     "RetainedCheckpointer": "retained",
     "RunInfo": "memories",
     "ToolExchange": "exchanges",
+    "ToolOutputs": "tool_outputs",
     "UserMemoryStore": "user_memory",
     "VectorStore": "vector_store",
     "build_memory_context": "facts",

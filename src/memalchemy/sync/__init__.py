@@ -33,6 +33,7 @@ _LATER: dict[str, type[Face]] = {
     "LLMMemoryManager": Face,
     "NoopMemoryManager": Alone,
     "RetainedCheckpointer": Face,
+    "ToolOutputs": Face,
     "UserMemoryStore": Face,
     "VectorStore": Face,
 }
@@ -68,6 +69,7 @@ __all__ = [
     "Store",
     "StoreContext",
     "ThreadLog",
+    "ToolOutputs",
     "Transaction",
     "UserMemoryStore",
     "VectorStore",

@@ -75,6 +75,7 @@ __all__ = [
     "Store",
     "StoreContext",
     "ThreadLog",
+    "ToolOutputs",
     "Transaction",
     "UserMemoryStore",
     "VectorStore",
@@ -2583,6 +2584,41 @@ class ThreadLog:
 
     def version(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
         """The log's version, which every write moves; 0 if it is not there."""
+
+class ToolOutputs:
+    """An archive for `ContextCompactor`: ``ContextCompactor(archive=ToolOutputs(store).keep)``.
+
+    An id is a hash of the output and of the ids of its calls, and the key of an item: an encrypted
+    database shows it, as it shows all keys.
+
+    Args:
+        store: a `Store`, or a `Database`.
+        namespace: where they are; whoever has it and an id may recall the output.
+        ttl: how long one is kept after it was put away, in seconds or as a timedelta.
+
+    Raises, from any method:
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+    """
+
+    def __init__(
+        self,
+        store: Store | Database,
+        *,
+        namespace: Sequence[str] = ("tool_outputs",),
+        ttl: Seconds | None = None,
+    ) -> None: ...
+    def clear(self, *, connection: HostConnection | None = None) -> int:
+        """Remove all of the namespace; how many."""
+
+    def keep(self, id: str, output: Any, *, connection: HostConnection | None = None) -> None:
+        """Keep an output under its id; again, if it is there.
+
+        Raises:
+            NotSerialisable, TooLarge: it cannot be stored.
+        """
+
+    def recall(self, id: str, *, connection: HostConnection | None = None) -> Any | None:
+        """The output as the tool gave it, a text or blocks; ``None`` if none has that id."""
 
 class UserMemoryStore:
     """Facts about users.

@@ -169,3 +169,31 @@ async def test_what_cannot_be_a_document_is_refused(documents: VectorStore) -> N
     with pytest.raises(ValueError, match="zero"):
         await documents.upsert("tea", embedding=[0.0, 0.0])
     assert await documents.count() == 0
+
+
+async def test_meaning_and_words_weigh_what_is_said(documents: VectorStore) -> None:
+    await documents.upsert("crimson kettle", id="words", embedding=[-1.0, 0.0])
+    await documents.upsert("something else", id="near", embedding=[1.0, 0.0])
+
+    async def best(alpha: float) -> list[str]:
+        return ids(await documents.search("kettle", embedding=[1.0, 0.0], alpha=alpha))
+
+    assert await best(0.2) == ["words", "near"]
+    assert await best(0.8) == ["near", "words"]
+    assert await best(1) == ["near"]
+    with pytest.raises(ValueError, match="alpha"):
+        await best(2)
+
+
+async def test_documents_that_differ_are_found_before_more_of_the_same(
+    documents: VectorStore,
+) -> None:
+    for n in range(5):
+        await documents.upsert(f"text {n}", id=f"same {n}", embedding=[1.0, n / 1000])
+    await documents.upsert("other", id="other", embedding=[1.0, 0.9])
+
+    plain = await documents.search(embedding=[1.0, 0.0], k=2)
+    found = await documents.search(embedding=[1.0, 0.0], k=2, mmr=0.4)
+
+    assert ids(plain) == ["same 0", "same 1"]
+    assert ids(found) == ["same 0", "other"]

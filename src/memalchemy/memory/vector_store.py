@@ -11,8 +11,10 @@ from memalchemy.contracts import Seconds, StoreItem
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.keys import check_namespace
 from memalchemy.store import Store
+from memalchemy.store.diversity import differing, pool_of
 from memalchemy.store.embedding import Embedder
-from memalchemy.store.searching import FUSED, Ranked, fused
+from memalchemy.store.fusion import FUSED, Ranked, check_share, fused
+from memalchemy.store.shelf import settings_of
 
 UNRELATED = 0.500001
 """Scores of vectors that have nothing in common are 0.5, but for rounding."""
@@ -100,6 +102,8 @@ class VectorStore:
         filter: Mapping[str, Any] | None = None,
         embedding: Any | None = None,
         threshold: float | None = None,
+        alpha: float | None = None,
+        mmr: float | None = None,
         connection: HostConnection | None = None,
     ) -> list[MemoryResult]:
         """At most *k* documents that have something to do with *query*, the best first.
@@ -115,18 +119,26 @@ class VectorStore:
                 has it.
             embedding: the vector to look for, in place of the embedder's of *query*.
             threshold: the least score.
+            alpha: what meaning weighs against words where both count, 0 to 1; half each, if not
+                given.
+            mmr: 0 to 1: documents that differ, as `Store.search` has it; by their vectors, so where
+                meaning counts.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds nothing readable to look in.
             ValueError: there are vectors, but none of this size.
         """
+        check_share(alpha, "alpha")
+        check_share(mmr, "mmr")
         words = query is not None and bool(query.strip())
         if k <= 0 or not (words or embedding is not None):
             return []
         wanted = {"$metadata": dict(filter)} if filter else None
         by_meaning = embedding is not None or self.store.embedder is not None
         words = words and (not by_meaning or self.store.db.keyring.reveals("text"))
-        depth = next((most for most in FUSED if k <= most), k) if by_meaning and words else k
+        pool = k if mmr is None else pool_of(k)
+        depth = next((most for most in FUSED if pool <= most), pool)
+        depth = depth if by_meaning and words else pool
         rankings = []
         if words:
             rankings.append(
@@ -150,9 +162,13 @@ class VectorStore:
         if len(rankings) == 1:
             ranked = [Ranked(hit, hit.score or 0.0) for hit in rankings[0]]
         else:
-            ranked = fused([[Ranked(hit, hit.score or 0.0) for hit in of] for of in rankings])
+            both = [[Ranked(hit, hit.score or 0.0) for hit in of] for of in rankings]
+            ranked = fused(both, alpha)
         least = 0.0 if threshold is None else threshold
         found = [one for one in ranked if one.score > 0 and one.score >= least]
+        if mmr is not None and by_meaning:
+            model = settings_of(self.store).model_of(None)
+            found = await differing(self.store, found[:pool], mmr, k, model, connection)
         return [_result(one.item, one.score) for one in found[:k]]
 
     async def get(

@@ -2159,6 +2159,8 @@ class Store:
         threshold: float | None = None,
         embedding: Any | None = None,
         model: str | None = None,
+        alpha: float | None = None,
+        mmr: float | None = None,
         explain: bool = False,
         connection: HostConnection | None = None,
     ) -> SearchHits:
@@ -2177,6 +2179,11 @@ class Store:
             threshold: the least score.
             embedding: the vector to look for; otherwise the embedder makes one of *query*. Without
                 *query* the mode ``text`` looks for it by meaning too.
+            alpha: what the ranking by meaning weighs in a hybrid one, 0 to 1; that by words weighs
+                the rest. Half each, if not given.
+            mmr: 0 to 1: hits that differ, in the modes ``vector`` and ``hybrid``. Each next one is
+                the best by ``mmr * score - (1 - mmr) * likeness`` to those before it, among four
+                times as many as are wanted; so they are not in the order of their scores.
             explain: say in ``plans`` how it was found.
 
         Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
@@ -2813,6 +2820,8 @@ class VectorStore:
         filter: Mapping[str, Any] | None = None,
         embedding: Any | None = None,
         threshold: float | None = None,
+        alpha: float | None = None,
+        mmr: float | None = None,
         connection: HostConnection | None = None,
     ) -> list[MemoryResult]:
         """At most *k* documents that have something to do with *query*, the best first.
@@ -2828,6 +2837,10 @@ class VectorStore:
                 has it.
             embedding: the vector to look for, in place of the embedder's of *query*.
             threshold: the least score.
+            alpha: what meaning weighs against words where both count, 0 to 1; half each, if not
+                given.
+            mmr: 0 to 1: documents that differ, as `Store.search` has it; by their vectors, so where
+                meaning counts.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds nothing readable to look in.

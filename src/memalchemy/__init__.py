@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from memalchemy.registry import get_checkpointer, list_checkpointers, register_checkpointer
     from memalchemy.store import Store
     from memalchemy.store.context import NamespacedStore, StoreContext
+    from memalchemy.tenants import tenant_scope
     from memalchemy.threads import ThreadLog
 
 __all__ = [
@@ -131,6 +132,7 @@ __all__ = [
     "list_checkpointers",
     "register_checkpointer",
     "remember",
+    "tenant_scope",
 ]
 
 # What brings SQLAlchemy along is imported when it is asked for: the command line imports this file
@@ -167,6 +169,7 @@ _LATER = {
     "list_checkpointers": "memalchemy.registry",
     "register_checkpointer": "memalchemy.registry",
     "remember": "memalchemy.memory.remembering",
+    "tenant_scope": "memalchemy.tenants",
 }
 
 

@@ -192,6 +192,15 @@ class Database:
     def file_bytes(self) -> int | None:
         """What a SQLite file takes, with its write-ahead log; ``None`` if this is not a file."""
 
+    def for_scope(self) -> Database:
+        """The same engine and pool, and the tenant of the `memalchemy.tenant_scope` around this.
+
+        It is looked up here, once: what is made of the result stays that tenant's.
+
+        Raises:
+            LookupError: there is no such scope.
+        """
+
     def for_tenant(self, tenant: str) -> Database:
         """The same engine and pool, another tenant."""
 
@@ -370,6 +379,9 @@ class Checkpointer:
         Raises:
             Conflict: the target holds something already; nothing was changed.
         """
+
+    def count_threads(self, pattern: str = "*", *, connection: HostConnection | None = None) -> int:
+        """How many threads with a checkpoint there are, whose ids match the glob."""
 
     def delete(
         self,
@@ -902,6 +914,9 @@ class ConversationStore:
         manager: ConversationManager | None = None,
     ) -> Conversation:
         """One of them, to add to."""
+
+    def count(self, pattern: str = "*", *, connection: HostConnection | None = None) -> int:
+        """How many conversations with a message there are, whose ids match the glob."""
 
     def delete(self, conversation_id: str, *, connection: HostConnection | None = None) -> bool:
         """Delete a conversation; whether it was there. The thread's other logs stay."""
@@ -1534,6 +1549,9 @@ class RetainedCheckpointer:
         Raises:
             Conflict: the target holds something already; nothing was changed.
         """
+
+    def count_threads(self, pattern: str = "*", *, connection: HostConnection | None = None) -> int:
+        """How many threads with a checkpoint there are, whose ids match the glob."""
 
     def delete(
         self,
@@ -2400,6 +2418,9 @@ class ThreadLog:
 
     def count(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
         """How many entries the log has. They are counted: this takes longer as there are more."""
+
+    def count_threads(self, pattern: str = "*", *, connection: HostConnection | None = None) -> int:
+        """How many threads with an entry there are, whose ids match the glob."""
 
     def delete(self, thread_id: str, *, connection: HostConnection | None = None) -> bool:
         """Delete this log of the thread; whether it was there.

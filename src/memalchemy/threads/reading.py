@@ -127,6 +127,12 @@ class Reading:
         found = listing.ThreadIds(self.db, self._path, "entries", pattern)
         return await found.first(check_limit(limit), connection)
 
+    async def count_threads(
+        self, pattern: str = "*", *, connection: HostConnection | None = None
+    ) -> int:
+        """How many threads with an entry there are, whose ids match the glob."""
+        return await listing.ThreadIds(self.db, self._path, "entries", pattern).count(connection)
+
     async def list_older(
         self, cutoff: datetime, *, after: str | None = None, limit: int = 100
     ) -> list[str]:

@@ -197,3 +197,35 @@ async def test_documents_that_differ_are_found_before_more_of_the_same(
 
     assert ids(plain) == ["same 0", "same 1"]
     assert ids(found) == ["same 0", "other"]
+
+
+@pytest.mark.parametrize("embedded", [False, True])
+async def test_a_picture_is_found_by_the_text_that_stands_for_it(
+    db: Database, embedded: bool
+) -> None:
+    asked: list[str] = []
+
+    def embedder(texts: list[str]) -> list[list[float]]:
+        asked.extend(texts)
+        return [vector_of(text) for text in texts]
+
+    documents = memalchemy.VectorStore(db, embedder=embedder if embedded else None)
+    picture = bytes(range(256))
+    await documents.upsert(
+        "a red kettle", id="p", metadata={"n": 1}, content_type="image/png", raw_content=picture
+    )
+    await documents.upsert("a blue kettle", id="q", content_type="caption")
+    await documents.upsert("nothing", id="r")
+
+    assert await documents.get("p") == MemoryResult(
+        "p", "a red kettle", 1.0, {"n": 1}, "image/png", picture
+    )
+    assert await documents.get("q") == MemoryResult("q", "a blue kettle", 1.0, {}, "caption")
+    assert await documents.get("r") == MemoryResult("r", "nothing", 1.0, {}, "text", None)
+    (found, *_) = await documents.search("red kettle")
+    assert (found.id, found.raw_content) == ("p", picture)
+    assert asked[:3] == (["a red kettle", "a blue kettle", "nothing"] if embedded else [])
+    with pytest.raises(TypeError, match="raw_content is bytes"):
+        await documents.upsert("x", raw_content="x")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="content_type is a str"):
+        await documents.upsert("x", content_type=7)  # type: ignore[arg-type]

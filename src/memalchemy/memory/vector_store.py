@@ -16,18 +16,25 @@ from memalchemy.store.embedding import Embedder
 from memalchemy.store.fusion import FUSED, Ranked, check_share, fused
 from memalchemy.store.shelf import settings_of
 
+TEXT = "text"
+
 UNRELATED = 0.500001
 """Scores of vectors that have nothing in common are 0.5, but for rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryResult:
-    """A document; its score is 0 to 1, higher is better, and 1.0 if it was asked for by its id."""
+    """A document; its score is 0 to 1, higher is better, and 1.0 if it was asked for by its id.
+
+    ``raw_content`` is what ``content`` is a text of, such as the picture that it describes.
+    """
 
     id: str
     content: str
     score: float
     metadata: dict[str, Any] = field(default_factory=dict)
+    content_type: str = TEXT
+    raw_content: bytes | None = None
 
 
 class VectorStore:
@@ -68,13 +75,16 @@ class VectorStore:
         id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         embedding: Any | None = None,
+        content_type: str = TEXT,
+        raw_content: bytes | None = None,
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> str:
         """Write a document and return its id, a new one unless given.
 
         One of that id is replaced, metadata and vector too. With *embedding* the embedder is not
-        asked; by its words it is found all the same.
+        asked; by its words it is found all the same. What is no text, a picture, has a *content*
+        that stands for it, its bytes as *raw_content*, and a *content_type* of your choice.
 
         Raises:
             NotSerialisable, TooLarge: content, metadata or id cannot be stored.
@@ -83,11 +93,14 @@ class VectorStore:
         if not isinstance(content, str):
             raise TypeError(f"the content of a document is a str, not {type(content).__name__}")
         key = uuid.uuid4().hex if id is None else id
+        value = _value(content, content_type, raw_content)
+        embeds = value is not content and embedding is None and self.store.embedder is not None
         await self.store.put(
             self.namespace,
             key,
-            content,
+            value,
             metadata,
+            index=("content",) if embeds else None,
             embedding=embedding,
             ttl=ttl,
             connection=connection,
@@ -198,4 +211,23 @@ class VectorStore:
 
 
 def _result(item: StoreItem, score: float) -> MemoryResult:
-    return MemoryResult(item.key, item.value, score, item.metadata)
+    value = item.value if isinstance(item.value, dict) else {"content": item.value}
+    return MemoryResult(
+        item.key,
+        value["content"],
+        score,
+        item.metadata,
+        value.get("content_type", TEXT),
+        value.get("raw_content"),
+    )
+
+
+def _value(content: str, content_type: str, raw_content: bytes | None) -> str | dict[str, Any]:
+    """A document as it is stored: most are a text alone."""
+    if not isinstance(content_type, str):
+        raise TypeError(f"content_type is a str, not {type(content_type).__name__}")
+    if not isinstance(raw_content, bytes | None):
+        raise TypeError(f"raw_content is bytes, not {type(raw_content).__name__}")
+    if content_type == TEXT and raw_content is None:
+        return content
+    return {"content": content, "content_type": content_type, "raw_content": raw_content}

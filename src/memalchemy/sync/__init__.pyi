@@ -2875,13 +2875,16 @@ class VectorStore:
         id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         embedding: Any | None = None,
+        content_type: str = "text",
+        raw_content: bytes | None = None,
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> str:
         """Write a document and return its id, a new one unless given.
 
         One of that id is replaced, metadata and vector too. With *embedding* the embedder is not
-        asked; by its words it is found all the same.
+        asked; by its words it is found all the same. What is no text, a picture, has a *content*
+        that stands for it, its bytes as *raw_content*, and a *content_type* of your choice.
 
         Raises:
             NotSerialisable, TooLarge: content, metadata or id cannot be stored.

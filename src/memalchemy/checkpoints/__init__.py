@@ -36,7 +36,7 @@ from memalchemy.errors import Corrupt, about
 from memalchemy.events import operation
 from memalchemy.keys import check_name
 from memalchemy.log import delete_checkpoint, delete_thread
-from memalchemy.mapping import check_state_type, from_mapping, to_mapping
+from memalchemy.mapping import Fallback, check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata
 
 
@@ -156,7 +156,7 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
         for name, value in (("parent_id", parent_id), ("expected_parent", expected_parent)):
             if isinstance(value, str):
                 check_name(value, name)
-        mapping, fallback = to_mapping(state)
+        mapping, fallback = await self._mapping_of(state, thread_id, connection)
         life = self._ttl if ttl is None else to_lifetime(ttl)
         if parent_id is not None and parent_id == checkpoint_id:
             raise ValueError("a checkpoint cannot be its own parent")
@@ -257,6 +257,12 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
                 raise missing(thread_id, checkpoint_id)
             states.append(state)
         return diffing.diff(*states)
+
+    async def _mapping_of(
+        self, state: Any, thread_id: str, connection: HostConnection | None
+    ) -> tuple[Mapping[str, Any], Fallback | None]:
+        """What `save` stores of *state*; a checkpointer with rules of its own changes it here."""
+        return to_mapping(state)
 
     def _decoded(self, thread_id: str, tip: Tip | None) -> tuple[Tip, dict[str, Any]] | None:
         if tip is None:

@@ -1145,7 +1145,7 @@ AND deltas.seq >= :p_low
 AND deltas.seq <= :p_high
 
 -- log.listing.list_entry_logs(scope=tenant)
-SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
   SELECT count(*) AS count_1
   FROM deltas
   WHERE deltas.tenant = threads.tenant
@@ -1168,7 +1168,7 @@ ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_entry_logs(scope=thread)
-SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
   SELECT count(*) AS count_1
   FROM deltas
   WHERE deltas.tenant = threads.tenant

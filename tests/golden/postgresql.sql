@@ -3042,7 +3042,7 @@ SELECT head.tenant, head.thread_id, head.namespace, head.next_seq, head.version,
 FROM head
 
 -- log.listing.list_entry_logs(scope=tenant)
-SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
   SELECT count(*) AS count_1
   FROM deltas
   WHERE deltas.tenant = threads.tenant
@@ -3065,7 +3065,7 @@ ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $3
 
 -- log.listing.list_entry_logs(scope=thread)
-SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
   SELECT count(*) AS count_1
   FROM deltas
   WHERE deltas.tenant = threads.tenant

@@ -1274,7 +1274,7 @@ AND deltas.seq >= ?
 AND deltas.seq <= ?
 
 -- log.listing.list_entry_logs(scope=tenant)
-SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
   SELECT count(*) AS count_1
   FROM deltas
   WHERE deltas.tenant = threads.tenant
@@ -1298,7 +1298,7 @@ LIMIT ?
 OFFSET ?
 
 -- log.listing.list_entry_logs(scope=thread)
-SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
   SELECT count(*) AS count_1
   FROM deltas
   WHERE deltas.tenant = threads.tenant

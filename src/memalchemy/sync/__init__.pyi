@@ -1969,18 +1969,28 @@ class ThreadLog:
         position: int | None = None,
         *,
         new_thread_id: str | None = None,
+        namespace: Iterable[str] | None = None,
         connection: HostConnection | None = None,
     ) -> str:
         """Copy the log up to *position* (all of it, without) into a new thread; return its id.
 
         ``THREAD-fork-xxxxxxxx`` if none is given. Positions, keys and times are those of the
-        original; the two share nothing afterwards.
+        original; the two share nothing afterwards. With another *namespace* the copy goes there,
+        and may be of the same thread.
 
         Raises:
             NotFound: there is no such entry, or none at all.
-            Conflict: the new thread holds something in this namespace already.
-            ValueError: the new thread is the old one.
+            Conflict: the new thread holds something in that namespace already.
+            ValueError: the new log is the old one.
         """
+
+    def last_written(
+        self,
+        thread_ids: Sequence[str],
+        *,
+        connection: HostConnection | None = None,
+    ) -> dict[str, datetime]:
+        """When each of these threads was last written, of those that have an entry."""
 
     def list_older(
         self,

@@ -76,6 +76,7 @@ class Saver:
     retention: Retention | None
     max_chain_depth: int
     compression_level: int
+    radix: int
 
     async def save(self, request: Request, connection: HostConnection | None, event: Event) -> None:
         """Save, once and whole.
@@ -256,6 +257,7 @@ class Saver:
             max_depth=self.max_chain_depth,
             keyring=self.db.keyring,
             compared=request.encoded.parent,
+            radix=self.radix,
         )
         if not self.index_text or not self.db.keyring.reveals("text"):
             return draft, None
@@ -320,7 +322,7 @@ class Saver:
             "p_checksum": draft.stored.checksum,
             "p_label": None,
             "p_sort_key": None,
-            "p_status": 0,
+            "p_status": draft.radix,
             "p_search_text": words,
             "p_payload": draft.stored.payload,
         }

@@ -267,7 +267,9 @@ class Saver:
         elif parent is None or parent.parts is not tip.links[-1].parts:
             parent = Comparison(tip.parts())
         if state is None:
-            state = values.decode_state(request.encoded.parts)
+            # Of a value in the tagged form the encoding is read, not the value.
+            plain = {k: v for k, v in request.encoded.parts.items() if v[:1] != values.TAGGED}
+            state = values.decode_state(plain)
         added = text.added_strings(state, request.encoded.parts, parent)
         return draft, text.search_text(added)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import ormsgpack
 
+from memalchemy.codec.deltas import added, edits
 from memalchemy.contracts import Packed
 
 Range = tuple[int, int]
@@ -52,6 +53,67 @@ def texts(value: Packed, ranges: Sequence[Range] | None = None) -> Iterator[str]
             yield from _touched(found, 0, len(value.data), ranges)
     except _UNREADABLE:
         return
+
+
+_TAG = b"\xc1\x81\xa2~p\x92"
+_LENGTHS = {0xC4: 1, 0xC5: 2, 0xC6: 4}
+
+
+def place_in(encoded: bytes) -> tuple[str, int] | None:
+    """The format of a packed value, and where its bytes begin in its encoding, which they end."""
+    if not encoded.startswith(_TAG):
+        return None
+    at = len(_TAG)
+    if encoded[at] & 0xE0 != 0xA0:
+        return None  # a long name, which no format has that is known here
+    name = encoded[at + 1 : at + 1 + (encoded[at] & 0x1F)]
+    at += 1 + len(name)
+    return name.decode("utf-8", "replace"), at + 1 + _LENGTHS[encoded[at]]
+
+
+def added_texts(encoded: bytes, form: str, start: int, old: bytes | None) -> Iterator[str]:
+    """The texts of an encoded packed value that *old*, another one, had not."""
+    if form != FORMAT:
+        return
+    if old is None or place_in(old) is None:
+        yield from texts(Packed(form, encoded[start:]))
+        return
+    if (appended := _appended(encoded, start, old)) is not None:
+        yield from _texts(appended)
+        return
+    value = Packed(form, encoded[start:])
+    changes = edits(old[(place_in(old) or ("", 0))[1] :], value.data)
+    if ranges := [(low, high) for low, high in added(changes) if low < high]:
+        yield from texts(value, ranges)
+
+
+def _appended(encoded: bytes, start: int, old: bytes) -> Any:
+    """The items of a list that was a shorter one, the same so far; ``None`` if it is not so.
+
+    Then nothing of what was there has to be read.
+    """
+    before, old_body = _length(old, (place_in(old) or ("", 0))[1])
+    now, body = _length(encoded, start)
+    if now is None or before is None or not 0 < now - before < 0x10000:
+        return None
+    if not encoded.startswith(old[old_body:], body):
+        return None
+    head = b"\xdc" + (now - before).to_bytes(2, "big")
+    try:
+        return _unpacked(head + encoded[body + len(old) - old_body :])
+    except _UNREADABLE:
+        return None
+
+
+def _length(encoded: bytes, at: int) -> tuple[int | None, int]:
+    """How many items the list at a place has, and where the first of them is."""
+    first = encoded[at] if at < len(encoded) else 0
+    if first & 0xF0 == 0x90:
+        return first & 0x0F, at + 1
+    if first in (0xDC, 0xDD):
+        body = at + (3 if first == 0xDC else 5)
+        return int.from_bytes(encoded[at + 1 : body], "big"), body
+    return None, at
 
 
 def _unpacked(data: bytes) -> Any:

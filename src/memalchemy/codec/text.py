@@ -140,13 +140,14 @@ def added_strings(state: Mapping[str, Any], new: Parts, parent: Comparison | Non
         if old is encoded or old == encoded:
             continue
         tagged = encoded[:1] == TAGGED
+        if tagged and (place := packed.place_in(encoded)) is not None:
+            # What a framework keeps for itself, and what is to become of it, is not said.
+            if not key.startswith(("~", "__")):
+                for text in packed.added_texts(encoded, *place, old):
+                    yield from _strings(text)
+            continue
         value = ormsgpack.unpackb(encoded.removeprefix(TAGGED)) if tagged else state[key]
         if type(value) in (int, float, bool):
-            continue
-        if tagged and type(value) is dict and value.keys() == {"~p"}:
-            if key.startswith(("~", "__")):
-                continue  # what a framework keeps for itself, and what is to become of it
-            yield from _packed_strings(value["~p"], None if parent is None else old)
             continue
         found: Iterable[Any] = [value]
         if parent is not None and old is not None:
@@ -158,18 +159,6 @@ def added_strings(state: Mapping[str, Any], new: Parts, parent: Comparison | Non
             found = _descend(value, encoded, 0, len(encoded), list(added(changes)))
         for part in found:
             yield from _tagged_strings(part) if tagged else _strings(part)
-
-
-def _packed_strings(pair: list[Any], old: bytes | None) -> Iterator[str]:
-    """The texts that a packed value has and *old*, another value's encoding, had not."""
-    value, ranges = Packed(*pair), None
-    before = ormsgpack.unpackb(old[1:]) if old is not None and old[:1] == TAGGED else None
-    if type(before) is dict and before.keys() == {"~p"}:
-        changes = edits(before["~p"][1], value.data)
-        ranges = [(low, high) for low, high in added(changes) if low < high]
-    if ranges != []:
-        for found in packed.texts(value, ranges):
-            yield from _strings(found)
 
 
 def strings(value: Any) -> Iterator[str]:

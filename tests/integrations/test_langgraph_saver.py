@@ -541,7 +541,6 @@ async def test_messages_that_were_changed_are_what_is_loaded(saver: MemalchemySa
 # --- What is made of it --------------------------------------------------------------------------
 
 
-@pytest.mark.plaintext_only("words are not readable then")
 async def test_the_words_of_messages_are_found_once_where_they_were_said(
     saver: MemalchemySaver,
 ) -> None:
@@ -579,6 +578,7 @@ def pieces(count: int) -> Sequence[str]:
     return [text[at * 1024 : (at + 1) * 1024] for at in range(count)]
 
 
+@pytest.mark.own_keys
 @pytest.mark.parametrize(("index_text", "most"), [(False, 1_500_000), (True, 2_500_000)])
 async def test_two_hundred_turns_of_prose_take_little_room(
     tmp_path: Path, index_text: bool, most: int

@@ -1,0 +1,5 @@
+"""LangGraph on memalchemy: `MemalchemySaver` keeps a graph's checkpoints."""
+
+from memalchemy.integrations.langgraph.saver import MemalchemySaver
+
+__all__ = ["MemalchemySaver"]

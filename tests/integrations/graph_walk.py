@@ -108,25 +108,22 @@ class Ordinals:
         noted["result"] = self.of(task.result)
         return noted
 
-    def stored(self, found: CheckpointTuple) -> dict:
+    def stored(self, found: CheckpointTuple, parent: CheckpointTuple | None) -> dict:
         """What a saver says of one checkpoint."""
         checkpoint = dict(found.checkpoint)
         assert checkpoint.pop("id") == found.config["configurable"]["checkpoint_id"]
         checkpoint.pop("ts")
         versions = checkpoint.pop("channel_versions")
         seen = checkpoint.pop("versions_seen")
-        ranks = {version: rank for rank, version in enumerate(sorted(set(versions.values())))}
+        before = parent.checkpoint["channel_versions"] if parent else {}
         updated = checkpoint.pop("updated_channels", None)
         return {
             "checkpoint": self.of(_place(found.config)),
             "parent": self.of(_place(found.parent_config)),
             "writes": self.writes(found.pending_writes or ()),
             "metadata": self.of(found.metadata),
-            "versions": {channel: ranks[version] for channel, version in versions.items()},
-            "seen": {
-                node: {name: _compared(one, versions.get(name)) for name, one in of_node.items()}
-                for node, of_node in seen.items()
-            },
+            "parent's versions": _compared(before, versions),
+            "versions seen": {node: _compared(of_node, versions) for node, of_node in seen.items()},
             "updated": None if updated is None else sorted(updated),
             "rest": self.of(checkpoint),
         }
@@ -138,10 +135,18 @@ def _fields(value: Any) -> Sequence[str]:
     return list(value.__slots__)
 
 
-def _compared(seen: Any, current: Any) -> str:
-    if current is None or seen == current:
-        return "gone" if current is None else "same"
-    return "older" if seen < current else "newer"
+def _compared(versions: Mapping[str, Any], current: Mapping[str, Any]) -> dict[str, str]:
+    """How versions of channels compare with those of now."""
+    names = {
+        name: "same"
+        if versions[name] == current[name]
+        else "older"
+        if versions[name] < current[name]
+        else "newer"
+        for name in versions.keys() & current.keys()
+    }
+    names |= dict.fromkeys(versions.keys() - current.keys(), "gone")
+    return names | dict.fromkeys(current.keys() - versions.keys(), "none")
 
 
 def _place(config: Any) -> dict | None:
@@ -228,8 +233,7 @@ class Walk:
         if at is not None:
             states = await self.history(thread)
             picked = at(states) if callable(at) else states[at % len(states)].config
-            names = ("checkpoint_ns", "checkpoint_id")
-            config["configurable"] |= {name: picked["configurable"][name] for name in names}
+            config["configurable"] |= picked["configurable"]
         config["configurable"] |= more.get("configurable", {})
         return {**more, **config}
 
@@ -240,10 +244,15 @@ class Walk:
         self.threads[thread] = None
         label = f"step {len(self.seen) + 1}, {step} of {thread}"
         states = [self.ordinals.snapshot(state) for state in await self.history(thread)]
-        stored = [self.ordinals.stored(found) for found in await self.stored(thread)]
+        found = await self.stored(thread)
+        by_id = {_id(one): one for one in found}
+        stored = [self.ordinals.stored(one, _parent(one, by_id)) for one in found]
         newest = self.ordinals.snapshot(await self.state(thread))
         self.seen.append(
-            (label, {"stored": stored, "states": states, "newest": newest, "done": self._done(done)})
+            (
+                label,
+                {"stored": stored, "states": states, "newest": newest, "done": self._done(done)},
+            )
         )
 
     def _done(self, done: Any) -> Any:
@@ -271,7 +280,8 @@ class Walk:
             for listed in await self.stored(thread):
                 alone = await self._save("get_tuple", listed.config)
                 assert alone is not None
-                assert self.ordinals.stored(alone) == self.ordinals.stored(listed)
+                assert alone.config["configurable"] == listed.config["configurable"]
+                assert self.ordinals.stored(alone, None) == self.ordinals.stored(listed, None)
 
     async def _listed(self, config: Any) -> list[CheckpointTuple]:
         if self.blocking:
@@ -301,8 +311,13 @@ class Walk:
             return error
 
 
-def _id(found: CheckpointTuple) -> str:
-    return found.config["configurable"]["checkpoint_id"]
+def _id(of: Any) -> str:
+    config = of.config if isinstance(of, CheckpointTuple) else of
+    return config["configurable"]["checkpoint_id"]
+
+
+def _parent(found: CheckpointTuple, by_id: Mapping[str, CheckpointTuple]) -> Any:
+    return by_id.get(_id(found.parent_config)) if found.parent_config else None
 
 
 class Reference(InMemorySaver):
@@ -403,27 +418,47 @@ _open = []
 def saver_on(db):
     """For now."""
     import os
+
     if os.environ.get("REF"):
         from langgraph.checkpoint.postgres import PostgresSaver
         from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
         from psycopg_pool import AsyncConnectionPool
         from psycopg.rows import dict_row
         import psycopg, asyncio
+
         dsn = str(db.url).replace("+psycopg", "") if hasattr(db, "url") else os.environ["REF"]
         dsn = os.environ["REF"]
-        conn = psycopg.Connection.connect(dsn, autocommit=True, prepare_threshold=0, row_factory=dict_row)
+        conn = psycopg.Connection.connect(
+            dsn, autocommit=True, prepare_threshold=0, row_factory=dict_row
+        )
         p = PostgresSaver(conn)
         p.setup()
+
         class Both(PostgresSaver):
-            async def aget_tuple(self, config): return await asyncio.to_thread(self.get_tuple, config)
-            async def aput(self, *a): return await asyncio.to_thread(self.put, *a)
-            async def aput_writes(self, config, writes, task_id, task_path=""): return await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
+            async def aget_tuple(self, config):
+                return await asyncio.to_thread(self.get_tuple, config)
+
+            async def aput(self, *a):
+                return await asyncio.to_thread(self.put, *a)
+
+            async def aput_writes(self, config, writes, task_id, task_path=""):
+                return await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
+
             async def alist(self, config, **o):
-                for x in await asyncio.to_thread(lambda: [*self.list(config, **o)]): yield x
-            async def adelete_thread(self, t): return await asyncio.to_thread(self.delete_thread, t)
-            async def aget_delta_channel_history(self, *, config, channels): return await asyncio.to_thread(lambda: self.get_delta_channel_history(config=config, channels=channels))
+                for x in await asyncio.to_thread(lambda: [*self.list(config, **o)]):
+                    yield x
+
+            async def adelete_thread(self, t):
+                return await asyncio.to_thread(self.delete_thread, t)
+
+            async def aget_delta_channel_history(self, *, config, channels):
+                return await asyncio.to_thread(
+                    lambda: self.get_delta_channel_history(config=config, channels=channels)
+                )
+
         s = Both(conn)
         _open.append(s)
         return s
     from memalchemy.integrations.langgraph import MemalchemySaver
+
     return MemalchemySaver(db)

@@ -128,7 +128,9 @@ def agent(saver: Saver) -> Pregel:
     def use(state: MessagesState) -> dict:
         # LangGraph gives a message without an id one of its own, while it may be being saved.
         results = tools.invoke(state)["messages"]
-        return {"messages": [it.model_copy(update={"id": f"of-{it.tool_call_id}"}) for it in results]}
+        return {
+            "messages": [it.model_copy(update={"id": f"of-{it.tool_call_id}"}) for it in results]
+        }
 
     return (
         StateGraph(MessagesState)
@@ -156,9 +158,7 @@ class Plan(TypedDict, total=False):
     shared: Any
 
 
-def plan(
-    saver: Saver, *, weather: Weather = CALM, before: Any = None, after: Any = None
-) -> Pregel:
+def plan(saver: Saver, *, weather: Weather = CALM, before: Any = None, after: Any = None) -> Pregel:
     """Two nodes beside each other, a third that waits for both, and a way back."""
 
     def node(name: str) -> Callable[[Plan], dict]:

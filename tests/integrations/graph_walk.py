@@ -161,7 +161,8 @@ class Walk:
 
     With `blocking` everything goes through the methods that block, in a thread. A step that fails
     is noted with its error. A step waits for its save: else LangGraph goes on changing sets and
-    messages that it has handed out to be saved. `thread` is a name in the script; in the database it has `prefix`.
+    messages that it has handed out to be saved. `thread` is a name in the script; in the
+    database it has `prefix`.
     """
 
     def __init__(
@@ -410,55 +411,3 @@ async def alike(
     same(walk, reference)
     await walk.check()
     return walk
-
-
-_open = []
-
-
-def saver_on(db):
-    """For now."""
-    import os
-
-    if os.environ.get("REF"):
-        from langgraph.checkpoint.postgres import PostgresSaver
-        from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-        from psycopg_pool import AsyncConnectionPool
-        from psycopg.rows import dict_row
-        import psycopg, asyncio
-
-        dsn = str(db.url).replace("+psycopg", "") if hasattr(db, "url") else os.environ["REF"]
-        dsn = os.environ["REF"]
-        conn = psycopg.Connection.connect(
-            dsn, autocommit=True, prepare_threshold=0, row_factory=dict_row
-        )
-        p = PostgresSaver(conn)
-        p.setup()
-
-        class Both(PostgresSaver):
-            async def aget_tuple(self, config):
-                return await asyncio.to_thread(self.get_tuple, config)
-
-            async def aput(self, *a):
-                return await asyncio.to_thread(self.put, *a)
-
-            async def aput_writes(self, config, writes, task_id, task_path=""):
-                return await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
-
-            async def alist(self, config, **o):
-                for x in await asyncio.to_thread(lambda: [*self.list(config, **o)]):
-                    yield x
-
-            async def adelete_thread(self, t):
-                return await asyncio.to_thread(self.delete_thread, t)
-
-            async def aget_delta_channel_history(self, *, config, channels):
-                return await asyncio.to_thread(
-                    lambda: self.get_delta_channel_history(config=config, channels=channels)
-                )
-
-        s = Both(conn)
-        _open.append(s)
-        return s
-    from memalchemy.integrations.langgraph import MemalchemySaver
-
-    return MemalchemySaver(db)

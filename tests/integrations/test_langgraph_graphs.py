@@ -7,19 +7,20 @@ is in test_langgraph_time_travel.py.
 from __future__ import annotations
 
 import pytest
+from graph_walk import Walk, alike
+from graph_zoo import Weather, agent, chat, function, harvest, jury, ledger, nested, plan
 from langchain_core.messages import HumanMessage
 from langgraph.types import Command
 
-from graph_walk import Walk, alike, saver_on
-from graph_zoo import Weather, agent, chat, function, harvest, jury, ledger, nested, plan
 from memalchemy import Database
+from memalchemy.integrations.langgraph import MemalchemySaver
 
 pytestmark = pytest.mark.parametrize("blocking", [False, True], ids=["ainvoke", "invoke"])
 
 
 @pytest.fixture
-async def saver(db: Database):
-    return saver_on(db)
+def saver(db: Database) -> MemalchemySaver:
+    return MemalchemySaver(db)
 
 
 def human(text: str, name: str) -> dict:

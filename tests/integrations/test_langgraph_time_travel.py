@@ -7,22 +7,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from graph_walk import Reference, Walk, alike
+from graph_zoo import agent, chat, function, harvest, jury, ledger, nested, plan
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import Command, StateSnapshot
 
-from graph_walk import Reference, Walk, alike, saver_on
-from graph_zoo import agent, chat, function, harvest, jury, ledger, nested, plan
 from memalchemy import Database
+from memalchemy.integrations.langgraph import MemalchemySaver
 
 both = pytest.mark.parametrize("blocking", [False, True], ids=["ainvoke", "invoke"])
 
 
 @pytest.fixture
-async def saver(db: Database):
-    return saver_on(db)
+def saver(db: Database) -> MemalchemySaver:
+    return MemalchemySaver(db)
 
 
 def human(text: str, name: str) -> dict:

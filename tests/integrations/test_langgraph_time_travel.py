@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 from graph_walk import Reference, Walk, alike
 from graph_zoo import agent, chat, function, harvest, jury, ledger, nested, plan
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -278,7 +278,10 @@ async def wander(walk: Walk, given_as, drawn: Sequence[tuple[str, int, int | Non
 
 @pytest.mark.parametrize("kind", BUILDS)
 @settings(
-    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=3,
+    deadline=None,
+    phases=[Phase.generate],  # a walk is short, and to shorten it further takes minutes
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(drawn=st.lists(steps, min_size=2, max_size=6))
 async def test_whatever_is_done_to_a_graph_in_whatever_order(saver, kind, drawn):

@@ -99,10 +99,11 @@ def since_fault(row: Any) -> Fault | None:
     if row.kind == "snapshot":
         return None
     least = row.base_since_bytes + sealing.plain_size(row.codec, len(row.payload))
-    odd = row.depth % 2 == 1  # then the base is the parent itself, and there is nothing between
-    if row.since_bytes == least or (row.since_bytes > least and not odd):
+    # Then the base is the parent itself, and there is nothing between.
+    direct = row.base_depth == row.depth - 1
+    if row.since_bytes == least or (row.since_bytes > least and not direct):
         return None
-    than = "" if odd else "at least "
+    than = "" if direct else "at least "
     return Fault(
         row.seq, "depth", f"it counts {row.since_bytes} bytes since its snapshot, not {than}{least}"
     )

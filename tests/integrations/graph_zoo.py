@@ -298,7 +298,7 @@ def nested(saver: Saver, *, own: bool | None = None, asks: bool = True) -> Prege
 
 
 def jury(saver: Saver) -> Pregel:
-    """Three who are asked at once, one of them twice; a fourth says where to go on from a graph
+    """Three who are asked at once, one of them three times; a fourth says where to go on from a graph
     inside.
     """
 
@@ -316,7 +316,7 @@ def jury(saver: Saver) -> Pregel:
     return (
         StateGraph(Talk)
         .add_node("ann", juror("ann", 1))
-        .add_node("bob", juror("bob", 2))
+        .add_node("bob", juror("bob", 3))
         .add_node("cyd", juror("cyd", 1))
         .add_node("leaving", leaving, destinations=("verdict",))
         .add_node("verdict", lambda state: {"said": [f"verdict of {len(state['said'])}"]})

@@ -126,7 +126,7 @@ async def test_a_failed_join_resumes_and_a_new_run_may_be_begun_instead(saver, b
 async def test_several_who_are_asked_at_once_answer_one_after_another(saver, blocking):
     async def judge(walk: Walk) -> None:
         await walk.invoke({"said": ["opened"]})
-        for name in ("bob", "ann", "bob", "cyd"):
+        for name in ("bob", "ann", "bob", "cyd", "bob"):
             asked = {one.value.split(",")[0]: one.id for one in (await walk.state()).interrupts}
             await walk.invoke(Command(resume={asked[name]: f"{name} answers"}))
         assert not (await walk.state()).next
@@ -137,7 +137,7 @@ async def test_several_who_are_asked_at_once_answer_one_after_another(saver, blo
 async def test_all_are_answered_in_one_run(saver, blocking):
     async def judge(walk: Walk) -> None:
         await walk.invoke({"said": ["opened"]})
-        for _ in range(2):
+        for _ in range(3):
             asked = (await walk.state()).interrupts
             await walk.invoke(Command(resume={one.id: f"to {one.value}" for one in asked}))
         assert not (await walk.state()).next

@@ -209,7 +209,7 @@ class ForgetsThePath(Broken):
 
 async def judge(walk: Walk) -> None:
     await walk.invoke({"said": ["opened"]})
-    for _ in range(2):
+    for _ in range(3):
         asked = (await walk.state()).interrupts
         await walk.invoke(Command(resume={one.id: "answer" for one in asked}))
 

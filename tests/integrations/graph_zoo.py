@@ -298,8 +298,8 @@ def nested(saver: Saver, *, own: bool | None = None, asks: bool = True) -> Prege
 
 
 def jury(saver: Saver) -> Pregel:
-    """Three who are asked at once, one of them three times; a fourth says where to go on from a graph
-    inside.
+    """Three who are asked at once, one of them three times; a fourth, a graph within, says
+    where to go on.
     """
 
     def juror(name: str, times: int) -> Callable[[Talk], dict]:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from memalchemy.checkpoints import queries, snapshots
-from memalchemy.checkpoints.chain import rebuild_of
+from memalchemy.checkpoints.chain import Tip, rebuild_of
 from memalchemy.checkpoints.scope import PAGE, Scope, check_optional
 from memalchemy.codec import values
 from memalchemy.codec import writes as codec
@@ -162,10 +162,11 @@ class Pending(Scope):
         if which is None:
             raise ValueError(f"newest_by is 'position' or 'id', not {newest_by!r}")
         now, d = datetime.now(UTC), self.db.dialect
+        known = self._cache.get(log) if connection is None else None
         with operation("checkpoint.load", **self._about(thread_id, checkpoint_id)) as event:
             made = await self.db.read_then(
                 lambda: snapshots.read(d, log, checkpoint_id, which, now),
-                Then(partial(self._opened, thread_id), _weight),
+                Then(partial(self._opened, thread_id, known), _weight),
                 connection=connection,
                 event=event,
             )
@@ -180,11 +181,11 @@ class Pending(Scope):
             found.writes.extend(late)
         return found
 
-    def _opened(self, thread_id: str, read: Any) -> tuple[Any, Snapshot] | None:
+    def _opened(self, thread_id: str, known: Tip | None, read: Any) -> tuple[Any, Snapshot] | None:
         if read is None:
             return None
         tip, parent_id, rows = read
-        rebuilt = rebuild_of(thread_id, tip, self.db.keyring)
+        rebuilt = rebuild_of(thread_id, tip, self.db.keyring, known)
         state = values.decode_state(rebuilt.parts())
         pending = snapshots.writes_of(rows, self.db.keyring)
         return rebuilt, Snapshot(tip.checkpoint_id, parent_id, state, pending)

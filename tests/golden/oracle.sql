@@ -3578,6 +3578,20 @@ AND store_items.key = :k_key
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
+-- store.queries.lifetimes_of_items()
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.lifetime
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND store_items.lifetime IS NOT NULL
+
 -- store.queries.list_expired()
 SELECT store_items.namespace, store_items.key
 FROM store_items
@@ -3885,6 +3899,14 @@ AND store_items.namespace < :k_beyond
 AND NOT (store_items.namespace >= :k_house
   AND store_items.namespace < :k_house_end)
 
+-- store.writing.date_item()
+UPDATE store_items
+SET created_at=coalesce(:p_created_at, store_items.created_at), updated_at=coalesce(:p_updated_at,
+    store_items.updated_at), expires_at=coalesce(:p_expires_at, store_items.expires_at)
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+
 -- store.writing.drop_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = :k_tenant
@@ -3979,6 +4001,18 @@ AND (store_items.expires_at IS NULL
 AND store_items.version = :p_expected
 RETURNING store_items.expires_at
 INTO :ret_0
+
+-- store.writing.remove_items()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
 
 -- transfer.statements.count_rows(table=threads, scope=tenant)
 SELECT count(*) AS count_1

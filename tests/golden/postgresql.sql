@@ -5948,6 +5948,19 @@ AND store_items.key = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 
+-- store.queries.lifetimes_of_items()
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.lifetime
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND store_items.lifetime IS NOT NULL
+
 -- store.queries.list_expired()
 SELECT store_items.namespace, store_items.key
 FROM store_items
@@ -6216,6 +6229,15 @@ AND store_items.namespace < $3::VARCHAR
 AND NOT (store_items.namespace >= $4::VARCHAR
   AND store_items.namespace < $5::VARCHAR)
 
+-- store.writing.date_item()
+UPDATE store_items
+SET created_at=coalesce($1::TIMESTAMP WITH TIME ZONE, store_items.created_at),
+  updated_at=coalesce($2::TIMESTAMP WITH TIME ZONE, store_items.updated_at),
+  expires_at=coalesce($3::TIMESTAMP WITH TIME ZONE, store_items.expires_at)
+WHERE store_items.tenant = $4::VARCHAR
+AND store_items.namespace = $5::VARCHAR
+AND store_items.key = $6::VARCHAR
+
 -- store.writing.drop_other_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
@@ -6476,6 +6498,17 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 AND store_items.version = $5::BIGINT
 RETURNING store_items.expires_at
+
+-- store.writing.remove_items()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 
 -- transfer.statements.count_rows(table=threads, scope=tenant)
 SELECT count(*) AS count_1

@@ -3874,6 +3874,22 @@ AND store_items."key" = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
+-- store.queries.lifetimes_of_items()
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.lifetime
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items.lifetime IS NOT NULL
+
 -- store.queries.list_expired()
 SELECT store_items.namespace, store_items."key"
 FROM store_items
@@ -4162,6 +4178,14 @@ AND store_items.namespace < ?
 AND NOT (store_items.namespace >= ?
   AND store_items.namespace < ?)
 
+-- store.writing.date_item()
+UPDATE store_items
+SET created_at=coalesce(?, store_items.created_at), updated_at=coalesce(?, store_items.updated_at),
+  expires_at=coalesce(?, store_items.expires_at)
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
 -- store.writing.drop_other_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
@@ -4323,6 +4347,20 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 AND store_items.version = ?
 RETURNING expires_at
+
+-- store.writing.remove_items()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
 
 -- transfer.statements.count_rows(table=threads, scope=tenant)
 SELECT count(*) AS count_1

@@ -104,10 +104,11 @@ class Batches(Shelf):
                         ending.append(row)
         wants = self._settings.refresh_ttl if refresh is None else refresh
         if ending and wants and not self.db.read_only:
-            for binds in await self._prolong(ending, connection):
-                name = wanted[place_of(binds)]
-                end = max(found[name].expires_at or binds["p_now"], binds["p_expires_at"])
-                found[name] = replace(found[name], expires_at=end)
+            for prolonged in await self._prolong(ending, connection):
+                item = found[wanted[place_of(prolonged)]]
+                if item.expires_at is not None and item.expires_at < prolonged["p_expires_at"]:
+                    later = replace(item, expires_at=prolonged["p_expires_at"])
+                    found[item.namespace, item.key] = later
         return {name: found[name] for name in wanted.values() if name in found}
 
     async def refresh(

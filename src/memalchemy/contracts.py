@@ -53,6 +53,45 @@ class CheckpointInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Packed:
+    """A value that somebody else has made bytes of, stored as they are; *format* says how.
+
+    Of the format ``"msgpack"`` the words are found by a search, and what was added is small. An
+    extension is taken for MessagePack itself, as frameworks write their objects.
+    """
+
+    format: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWrite:
+    """What a task wrote for the step after a checkpoint: see `Checkpointer.put_writes`.
+
+    ``index`` is its place among the task's writes.
+    """
+
+    task_id: str
+    index: int
+    channel: str
+    value: Any
+    task_path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A checkpoint with its state and its pending writes, as of one moment.
+
+    ``writes`` are in the order of (task_path, task_id, index).
+    """
+
+    checkpoint_id: str
+    parent_id: str | None
+    state: Any
+    writes: list[PendingWrite]
+
+
+@dataclass(frozen=True, slots=True)
 class Diff:
     """What differs between two states. Keys are JSON pointers (RFC 6901).
 

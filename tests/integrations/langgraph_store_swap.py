@@ -82,7 +82,7 @@ class Awaited(MemalchemyStore):
     async def start_ttl_sweeper(self, minutes: float | None = None) -> Any:  # type: ignore[override]
         return super().start_ttl_sweeper(minutes)
 
-    async def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:  # type: ignore[override]
+    async def stop_ttl_sweeper(self, *_: float) -> bool:  # type: ignore[override]
         return await super().astop_ttl_sweeper()
 
     @asynccontextmanager

@@ -30,7 +30,7 @@ Unpacked = Callable[[str], Path]
 
 @pytest.fixture
 def unpacked(tmp_path: Path) -> Unpacked:
-    """A function that gives the sdist of a package, unpacked; downloaded once, beside the project."""
+    """Gives the sdist of a package, unpacked. It is downloaded once, beside the project."""
 
     def unpack(package: str) -> Path:
         name = f"{package.replace('-', '_')}-{VERSIONS[package]}"

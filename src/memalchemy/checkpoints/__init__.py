@@ -18,6 +18,7 @@ from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, Tip, rebuild_of
 from memalchemy.checkpoints.grouping import Together
 from memalchemy.checkpoints.keeping import Keeping
 from memalchemy.checkpoints.looking import Looking
+from memalchemy.checkpoints.pending import Pending
 from memalchemy.checkpoints.retention import Retaining
 from memalchemy.checkpoints.saving import Request, Saver, encode_off_loop, weight
 from memalchemy.checkpoints.scope import check_optional, missing
@@ -40,7 +41,7 @@ from memalchemy.mapping import check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata
 
 
-class Checkpointer(Looking, Branching, Retaining, Keeping):
+class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
     """Keeps every state an agent saves, and gives any of them back.
 
     A thread's checkpoints are ordered by the position they were saved at, never by a clock. Each
@@ -127,6 +128,8 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
         *,
         parent_id: str | None = None,
         expected_parent: str | Unset | None = UNSET,
+        lineage: str | Unset | None = UNSET,
+        run_id: str | None = None,
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> str:
@@ -142,6 +145,9 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
             parent_id: branch off this checkpoint instead of the newest.
             expected_parent: raise `Conflict` unless this is the newest checkpoint (``None``:
                 unless there is none). The check and the save are one.
+            lineage: record this as its parent, whether it is there or not (``None``: it has none),
+                for a host that keeps track of that itself; the state is appended to the newest.
+            run_id: what made it, for `delete_runs`.
             ttl: in place of the checkpointer's own. The last save counts: after one without any,
                 the thread does not expire.
 
@@ -150,15 +156,19 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
             Conflict: *expected_parent* is not the newest.
             ThreadDeleted: a parent was named and the thread has been deleted since.
             NotFound: *parent_id* is not there.
+            ValueError: *parent_id* and *lineage* were given.
         """
         log = self._log(thread_id)
         checkpoint_id = check_name(checkpoint_id, "checkpoint_id") if checkpoint_id else uuid4().hex
-        for name, value in (("parent_id", parent_id), ("expected_parent", expected_parent)):
+        named = {"parent_id": parent_id, "expected_parent": expected_parent}
+        for name, value in (named | {"lineage": lineage, "run_id": run_id}).items():
             if isinstance(value, str):
                 check_name(value, name)
+        if parent_id is not None and lineage is not UNSET:
+            raise ValueError("give parent_id= to branch off it, or lineage= to record it; not both")
         mapping, fallback = to_mapping(state)
         life = self._ttl if ttl is None else to_lifetime(ttl)
-        if parent_id is not None and parent_id == checkpoint_id:
+        if checkpoint_id in (parent_id, lineage):
             raise ValueError("a checkpoint cannot be its own parent")
         cached = self._cache.get(log) if connection is None else None
         now = datetime.now(UTC)
@@ -169,6 +179,8 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
             encoded=await encode_off_loop(mapping, fallback, cached),
             metadata=check_metadata(metadata),
             parent_id=parent_id,
+            lineage=lineage,
+            run_id=run_id,
             expected_parent=expected_parent,
             now=now,
             expires_at=None if life is None else now + life,

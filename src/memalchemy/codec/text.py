@@ -16,8 +16,10 @@ from typing import Any
 import orjson
 import ormsgpack
 
+from memalchemy.codec import packed
 from memalchemy.codec.deltas import Comparison, added, edits
 from memalchemy.codec.values import TAGGED, Parts
+from memalchemy.contracts import Packed
 
 MAX_TEXT = 200_000
 """Characters of search text per checkpoint: PostgreSQL refuses a tsvector of over 1 MB."""
@@ -141,6 +143,9 @@ def added_strings(state: Mapping[str, Any], new: Parts, parent: Comparison | Non
         value = ormsgpack.unpackb(encoded.removeprefix(TAGGED)) if tagged else state[key]
         if type(value) in (int, float, bool):
             continue
+        if tagged and type(value) is dict and value.keys() == {"~p"}:
+            yield from _packed_strings(value["~p"], None if parent is None else old)
+            continue
         found: Iterable[Any] = [value]
         if parent is not None and old is not None:
             if tagged or old[:1] == TAGGED:
@@ -153,6 +158,18 @@ def added_strings(state: Mapping[str, Any], new: Parts, parent: Comparison | Non
             yield from _tagged_strings(part) if tagged else _strings(part)
 
 
+def _packed_strings(pair: list[Any], old: bytes | None) -> Iterator[str]:
+    """The texts that a packed value has and *old*, another value's encoding, had not."""
+    value, ranges = Packed(*pair), None
+    before = ormsgpack.unpackb(old[1:]) if old is not None and old[:1] == TAGGED else None
+    if type(before) is dict and before.keys() == {"~p"}:
+        changes = edits(before["~p"][1], value.data)
+        ranges = [(low, high) for low, high in added(changes) if low < high]
+    if ranges != []:
+        for found in packed.texts(value, ranges):
+            yield from _strings(found)
+
+
 def strings(value: Any) -> Iterator[str]:
     """The texts anywhere in *value*, which may hold tuples and sets as well."""
     if type(value) is dict:
@@ -161,6 +178,9 @@ def strings(value: Any) -> Iterator[str]:
     elif type(value) in (list, tuple, set, frozenset):
         for item in value:
             yield from strings(item)
+    elif type(value) is Packed:
+        for found in packed.texts(value):
+            yield from _strings(found)
     else:
         yield from _strings(value)
 

@@ -1,10 +1,8 @@
-"""LangGraph: its store in a `Database`.
-
-from memalchemy.integrations.langgraph import MemalchemyStore
-
-graph = builder.compile(store=MemalchemyStore("sqlite:///agent.db"))
+"""LangGraph on memalchemy: `MemalchemySaver` keeps a graph's checkpoints, `MemalchemyStore` what it
+remembers across threads.
 """
 
+from memalchemy.integrations.langgraph.saver import MemalchemySaver
 from memalchemy.integrations.langgraph.store import MemalchemyStore
 
-__all__ = ["MemalchemyStore"]
+__all__ = ["MemalchemySaver", "MemalchemyStore"]

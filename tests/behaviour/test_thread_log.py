@@ -581,3 +581,42 @@ async def test_a_reader_notices_that_an_older_copy_was_restored(
 
     assert (missing.complete, values(missing.entries)) == (True, ["a", "b"])
     assert (other.complete, values(other.entries)) == (True, ["a", "b", "other", "more"])
+
+
+async def test_a_fork_may_be_another_log_of_the_same_thread(
+    db: Database, log: ThreadLog, checkpointer: Checkpointer
+) -> None:
+    await log.append("t", ["a", "b", "c"])
+    await checkpointer.save({"n": 1}, "t", "one")
+    other = ThreadLog(db, namespace=("log", "what if"))
+
+    assert await log.fork("t", 2, new_thread_id="t", namespace=other.namespace) == "t"
+
+    await other.append("t", "d")
+    assert [(e.position, e.value) for e in await other.range("t")] == [(1, "a"), (2, "b"), (3, "d")]
+    assert values(await log.range("t")) == ["a", "b", "c"]
+    assert await checkpointer.load("t") == {"n": 1}
+    with pytest.raises(Conflict):
+        await log.fork("t", new_thread_id="t", namespace=other.namespace)
+    with pytest.raises(ValueError, match="of its own"):
+        await log.fork("t", new_thread_id="t", namespace=log.namespace)
+
+
+async def test_when_threads_were_last_written_is_told_of_those_with_entries(
+    db: Database, log: ThreadLog
+) -> None:
+    awkward = "a\x00 🌍"
+    await log.append("first", 1)
+    await log.append(awkward, 1)
+    await log.append("emptied", 1)
+    await log.clear("emptied")
+    await ThreadLog(db, namespace=("other",)).append("elsewhere", 1)
+
+    found = await log.last_written(["first", awkward, "emptied", "elsewhere", "none"])
+
+    assert set(found) == {"first", awkward}
+    assert found["first"] < found[awkward] <= datetime.now(UTC)
+    before = found["first"]
+    await log.append("first", 2)
+    assert (await log.last_written(["first"]))["first"] > before
+    assert await log.last_written([]) == {}

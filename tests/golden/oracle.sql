@@ -801,7 +801,7 @@ VALUES (:k_tenant, :k_thread_id, :k_namespace, :p_seq, :p_kind, :p_entry_key, :p
 -- log.copying.copy_head()
 INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, previous_id,
     meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
-SELECT threads.tenant AS tenant, :p_thread_id AS thread_id, threads.namespace AS namespace,
+SELECT threads.tenant AS tenant, :p_thread_id AS thread_id, :p_namespace AS namespace,
   :p_next_seq AS next_seq, :param_1 AS version, :p_epoch AS epoch, :p_head_id AS head_id,
   NULL AS previous_id, threads.meta AS meta, threads.thread_id AS forked_thread,
   :p_until AS forked_seq, :p_now AS created_at, :p_now AS updated_at,
@@ -814,7 +814,7 @@ AND threads.namespace = :k_namespace
 -- log.copying.copy_rows(table=checkpoints)
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
     raw_size, stored_size, occurred_at, created_at)
-SELECT checkpoints.tenant AS tenant, :p_thread_id AS thread_id, checkpoints.namespace AS namespace,
+SELECT checkpoints.tenant AS tenant, :p_thread_id AS thread_id, :p_namespace AS namespace,
   checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
   checkpoints.seq AS seq, checkpoints.run_id AS run_id, checkpoints.meta AS meta,
   checkpoints.raw_size AS raw_size, checkpoints.stored_size AS stored_size,
@@ -829,7 +829,7 @@ AND checkpoints.seq <= :p_until
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
     depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
     stored_at, payload)
-SELECT deltas.tenant AS tenant, :p_thread_id AS thread_id, deltas.namespace AS namespace,
+SELECT deltas.tenant AS tenant, :p_thread_id AS thread_id, :p_namespace AS namespace,
   deltas.seq AS seq, deltas.kind AS kind, deltas.entry_key AS entry_key,
   deltas.parent_seq AS parent_seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
   deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
@@ -1363,6 +1363,27 @@ AND (EXISTS (
     AND deltas.kind IN ('entry')))
 ORDER BY threads.updated_at DESC, threads.thread_id
 FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_named()
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT each_.thread_id
+    FROM JSON_TABLE(:p_thread_ids, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
 
 -- log.listing.list_old(after=True)
 SELECT threads.thread_id

@@ -2414,35 +2414,35 @@ FROM head
 -- log.copying.copy_head()
 INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, previous_id,
     meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
-SELECT threads.tenant AS tenant, $1::VARCHAR AS thread_id, threads.namespace AS namespace,
-  $2::BIGINT AS next_seq, $3::BIGINT AS version, $4::BIGINT AS epoch, $5::VARCHAR AS head_id,
+SELECT threads.tenant AS tenant, $1::VARCHAR AS thread_id, $2::VARCHAR AS namespace,
+  $3::BIGINT AS next_seq, $4::BIGINT AS version, $5::BIGINT AS epoch, $6::VARCHAR AS head_id,
   NULL AS previous_id, threads.meta AS meta, threads.thread_id AS forked_thread,
-  $6::BIGINT AS forked_seq, $7::TIMESTAMP WITH TIME ZONE AS created_at,
-  $7::TIMESTAMP WITH TIME ZONE AS updated_at, threads.expires_at AS expires_at, NULL AS deleted_at
+  $7::BIGINT AS forked_seq, $8::TIMESTAMP WITH TIME ZONE AS created_at,
+  $8::TIMESTAMP WITH TIME ZONE AS updated_at, threads.expires_at AS expires_at, NULL AS deleted_at
 FROM threads
-WHERE threads.tenant = $8::VARCHAR
-AND threads.thread_id = $9::VARCHAR
-AND threads.namespace = $10::VARCHAR
+WHERE threads.tenant = $9::VARCHAR
+AND threads.thread_id = $10::VARCHAR
+AND threads.namespace = $11::VARCHAR
 
 -- log.copying.copy_rows(table=checkpoints)
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
     raw_size, stored_size, occurred_at, created_at)
-SELECT checkpoints.tenant AS tenant, $1::VARCHAR AS thread_id, checkpoints.namespace AS namespace,
+SELECT checkpoints.tenant AS tenant, $1::VARCHAR AS thread_id, $2::VARCHAR AS namespace,
   checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
   checkpoints.seq AS seq, checkpoints.run_id AS run_id, checkpoints.meta AS meta,
   checkpoints.raw_size AS raw_size, checkpoints.stored_size AS stored_size,
   checkpoints.occurred_at AS occurred_at, checkpoints.created_at AS created_at
 FROM checkpoints
-WHERE checkpoints.tenant = $2::VARCHAR
-AND checkpoints.thread_id = $3::VARCHAR
-AND checkpoints.namespace = $4::VARCHAR
-AND checkpoints.seq <= $5::BIGINT
+WHERE checkpoints.tenant = $3::VARCHAR
+AND checkpoints.thread_id = $4::VARCHAR
+AND checkpoints.namespace = $5::VARCHAR
+AND checkpoints.seq <= $6::BIGINT
 
 -- log.copying.copy_rows(table=deltas)
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
     depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
     stored_at, payload)
-SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, deltas.namespace AS namespace,
+SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, $2::VARCHAR AS namespace,
   deltas.seq AS seq, deltas.kind AS kind, deltas.entry_key AS entry_key,
   deltas.parent_seq AS parent_seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
   deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
@@ -2450,10 +2450,10 @@ SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, deltas.namespace AS na
   deltas.status AS status, deltas.search_text AS search_text, deltas.occurred_at AS occurred_at,
   deltas.stored_at AS stored_at, deltas.payload AS payload
 FROM deltas
-WHERE deltas.tenant = $2::VARCHAR
-AND deltas.thread_id = $3::VARCHAR
-AND deltas.namespace = $4::VARCHAR
-AND deltas.seq <= $5::BIGINT
+WHERE deltas.tenant = $3::VARCHAR
+AND deltas.thread_id = $4::VARCHAR
+AND deltas.namespace = $5::VARCHAR
+AND deltas.seq <= $6::BIGINT
 
 -- log.copying.has_entry()
 SELECT deltas.seq
@@ -3260,6 +3260,27 @@ AND (EXISTS (
     AND deltas.kind IN ('entry')))
 ORDER BY threads.updated_at DESC, threads.thread_id
 LIMIT $4
+
+-- log.listing.list_named()
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
 
 -- log.listing.list_old(after=True)
 SELECT threads.thread_id

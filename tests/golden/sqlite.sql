@@ -935,8 +935,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 -- log.copying.copy_head()
 INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, previous_id,
     meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
-SELECT threads.tenant AS tenant, ? AS thread_id, threads.namespace AS namespace, ? AS next_seq,
-  ? AS version, ? AS epoch, ? AS head_id, NULL AS previous_id, threads.meta AS meta,
+SELECT threads.tenant AS tenant, ? AS thread_id, ? AS namespace, ? AS next_seq, ? AS version,
+  ? AS epoch, ? AS head_id, NULL AS previous_id, threads.meta AS meta,
   threads.thread_id AS forked_thread, ? AS forked_seq, ? AS created_at, ? AS updated_at,
   threads.expires_at AS expires_at, NULL AS deleted_at
 FROM threads
@@ -947,7 +947,7 @@ AND threads.namespace = ?
 -- log.copying.copy_rows(table=checkpoints)
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
     raw_size, stored_size, occurred_at, created_at)
-SELECT checkpoints.tenant AS tenant, ? AS thread_id, checkpoints.namespace AS namespace,
+SELECT checkpoints.tenant AS tenant, ? AS thread_id, ? AS namespace,
   checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
   checkpoints.seq AS seq, checkpoints.run_id AS run_id, checkpoints.meta AS meta,
   checkpoints.raw_size AS raw_size, checkpoints.stored_size AS stored_size,
@@ -962,7 +962,7 @@ AND checkpoints.seq <= ?
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
     depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
     stored_at, payload)
-SELECT deltas.tenant AS tenant, ? AS thread_id, deltas.namespace AS namespace, deltas.seq AS seq,
+SELECT deltas.tenant AS tenant, ? AS thread_id, ? AS namespace, deltas.seq AS seq,
   deltas.kind AS kind, deltas.entry_key AS entry_key, deltas.parent_seq AS parent_seq,
   deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
   deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
@@ -1502,6 +1502,30 @@ AND (EXISTS (
 ORDER BY threads.updated_at DESC, threads.thread_id
 LIMIT ?
 OFFSET ?
+
+-- log.listing.list_named()
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.thread_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.thread_id AS thread_id
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS thread_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.thread_id
+  FROM listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
 
 -- log.listing.list_old(after=True)
 SELECT threads.thread_id

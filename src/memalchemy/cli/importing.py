@@ -15,7 +15,11 @@ import typer
 
 from memalchemy.cli.command import Invocation, command
 from memalchemy.cli.exits import OK, REFUSED, UsageProblem
+from memalchemy.cli.importing_openai_agents import import_openai_agents
 from memalchemy.cli.terminal import counted, interruptible, size
+
+FRAMEWORKS = ("openai-agents",)
+"""Whose tables are read with ``--from``; a file of that name is ``./openai-agents``."""
 
 
 class OnConflict(StrEnum):
@@ -34,20 +38,54 @@ def register(app: typer.Typer) -> None:
 
 async def import_(
     at: Invocation,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines; - is stdin.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="JSON lines; - is stdin. With --from a framework whose tables are read: "
+            "openai-agents.",
+        ),
+    ],
     prefix: Annotated[str, typer.Option(help="Put before every thread id.")] = "",
     on_conflict: Annotated[
         OnConflict,
         typer.Option(help="What to do about a thread that exists and holds something else."),
     ] = OnConflict.ERROR,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", metavar="URL", help="The database of a framework's own tables."),
+    ] = None,
+    from_schema: Annotated[
+        str | None, typer.Option(metavar="NAME", help="With --from: the schema of those tables.")
+    ] = None,
+    messages_table: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="With openai-agents: the table. [default: agent_messages]"
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --from: only say what would be imported.")
+    ] = False,
 ) -> int:
-    """Import threads in OpenAI's format.
+    """Import threads in OpenAI's format, or a framework's own tables.
 
     One JSON object a line, one checkpoint for each message. A line is {"thread_id": …, "messages":
     […]}; other fields become metadata. Lines that are no such thread, and conflicts, are named and
     passed over; then the exit code is 4. An import that was interrupted goes on where it stopped
     when it is run again.
+
+    `import openai-agents --from URL` brings the sessions of the OpenAI Agents SDK over, every item
+    read back and compared; run again later it brings what came since.
     """
+    if file in FRAMEWORKS:
+        if from_ is None:
+            raise UsageProblem(f"give --from URL, the database with the tables of {file}")
+        return await import_openai_agents(
+            at, from_, from_schema, messages_table, prefix, on_conflict.value, dry_run
+        )
+    if from_ is not None or dry_run:
+        raise UsageProblem(f"--from and --dry-run go with {', '.join(FRAMEWORKS)}, not with a file")
     from memalchemy.importers.openai_chat import import_threads
 
     counts: Counter[str] = Counter()

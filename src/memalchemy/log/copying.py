@@ -27,7 +27,7 @@ _TABLES: dict[str, Table] = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}
 
 @statement(table=("checkpoints", "deltas"))
 def copy_rows(d: Dialect, table: str) -> Executable:
-    """Copy a log's rows up to ``p_until`` under another thread id."""
+    """Copy a log's rows up to ``p_until`` under another thread id and namespace."""
     source = _TABLES[table]
     until = source.c.seq <= bindparam("p_until", type_=source.c.seq.type)
     return _copy(source, {}, [until])
@@ -91,7 +91,8 @@ def holds_anything(d: Dialect) -> Executable:
 
 def _copy(table: Table, changed: dict[str, Any], where: list[Any]) -> Executable:
     columns = {c.name: changed.get(c.name, c) for c in table.columns}
-    columns["thread_id"] = bindparam("p_thread_id", type_=table.c.thread_id.type)
+    for name in ("thread_id", "namespace"):
+        columns[name] = bindparam(f"p_{name}", type_=table.c[name].type)
     selected = select(*(value.label(name) for name, value in columns.items())).where(
         and_(of_log(table), *where)
     )
@@ -141,6 +142,7 @@ def copy_log(
         yield from remove_log(d, target)
     values = source.binds() | {
         "p_thread_id": target.thread_id,
+        "p_namespace": target.namespace,
         "p_until": until,
         "p_next_seq": old.next_seq if checkpoint_id is None and position is None else until + 1,
         "p_head_id": head_id,

@@ -44,6 +44,17 @@ def list_heads(d: Dialect, of: str, after: bool, prefix: bool) -> Executable:
     return query
 
 
+@statement()
+def list_named(d: Dialect) -> Executable:
+    """When those of the threads in ``p_thread_ids`` that have an entry were last written."""
+    named = d.listed("p_thread_ids", ("thread_id",))
+    scope = (THREADS.c[name] == bindparam(f"k_{name}") for name in ("tenant", "namespace"))
+    ids: Any = select(named.c.thread_id)
+    return select(THREADS.c.thread_id, THREADS.c.updated_at).where(
+        and_(*scope), THREADS.c.thread_id.in_(ids), live(), holds_entries()
+    )
+
+
 @statement(after=(True, False))
 def list_old(d: Dialect, after: bool) -> Executable:
     """Threads of a namespace with an entry that occurred before ``p_cutoff``, by their ids."""
@@ -63,7 +74,11 @@ def list_entry_logs(d: Dialect, scope: str) -> Executable:
     here = and_(same_log(DELTAS, THREADS), is_entry())
     count = select(func.count()).select_from(DELTAS).where(here).scalar_subquery()
     query = select(
-        THREADS.c.thread_id, THREADS.c.namespace, THREADS.c.updated_at, count.label("entries")
+        THREADS.c.thread_id,
+        THREADS.c.namespace,
+        THREADS.c.created_at,
+        THREADS.c.updated_at,
+        count.label("entries"),
     ).where(THREADS.c.tenant == bindparam("k_tenant"), live(), holds_entries())
     if scope == "thread":
         query = query.where(THREADS.c.thread_id == bindparam("k_thread_id"))
@@ -88,6 +103,7 @@ class EntryLog:
     thread_id: str
     namespace: tuple[str, ...]
     entries: int
+    created_at: datetime
     updated_at: datetime
 
 
@@ -97,19 +113,31 @@ async def entry_logs(
     """The logs of a tenant that have entries, or those of one thread, last written first."""
     rows = await _of_entries(db, list_entry_logs, thread_id, {"p_limit": limit})
     return [
-        EntryLog(row.thread_id, decode_namespace(row.namespace), row.entries, row.updated_at)
+        EntryLog(
+            row.thread_id,
+            decode_namespace(row.namespace),
+            row.entries,
+            row.created_at,
+            row.updated_at,
+        )
         for row in rows
     ]
 
 
-async def entry_namespaces(db: Database, thread_id: str | None = None) -> list[tuple[str, ...]]:
+async def entry_namespaces(
+    db: Database, thread_id: str | None = None, *, connection: HostConnection | None = None
+) -> list[tuple[str, ...]]:
     """The namespaces in which a tenant, or one thread, has entries, in their order as paths."""
-    rows = await _of_entries(db, list_entry_namespaces, thread_id, {})
+    rows = await _of_entries(db, list_entry_namespaces, thread_id, {}, connection)
     return [decode_namespace(row.namespace) for row in rows]
 
 
 async def _of_entries(
-    db: Database, family: Any, thread_id: str | None, binds: dict[str, Any]
+    db: Database,
+    family: Any,
+    thread_id: str | None,
+    binds: dict[str, Any],
+    connection: HostConnection | None = None,
 ) -> Answer:
     scope = "tenant" if thread_id is None else "thread"
     values = {"k_tenant": db.tenant, "p_now": datetime.now(UTC), **binds}
@@ -119,7 +147,7 @@ async def _of_entries(
     def program() -> Program[Answer]:
         return (yield family(db.dialect, scope=scope), values)
 
-    return await db.read(program, stale=True)
+    return await db.read(program, connection=connection, stale=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,24 +245,27 @@ class ThreadLog(Reading):
         position: int | None = None,
         *,
         new_thread_id: str | None = None,
+        namespace: Iterable[str] | None = None,
         connection: HostConnection | None = None,
     ) -> str:
         """Copy the log up to *position* (all of it, without) into a new thread; return its id.
 
         ``THREAD-fork-xxxxxxxx`` if none is given. Positions, keys and times are those of the
-        original; the two share nothing afterwards.
+        original; the two share nothing afterwards. With another *namespace* the copy goes there,
+        and may be of the same thread.
 
         Raises:
             NotFound: there is no such entry, or none at all.
-            Conflict: the new thread holds something in this namespace already.
-            ValueError: the new thread is the old one.
+            Conflict: the new thread holds something in that namespace already.
+            ValueError: the new log is the old one.
         """
+        to_log = self if namespace is None else Reading(self.db, namespace)
         target = new_thread_id
         if target is None:
             target = f"{thread_id}-fork-{uuid4().hex[:8]}"
-        if target == thread_id:
+        source, to, now = self._log(thread_id), to_log._log(target), datetime.now(UTC)
+        if to == source:
             raise ValueError("a fork needs a thread id of its own")
-        source, to, now = self._log(thread_id), self._log(target), datetime.now(UTC)
         at = None if position is None else _position(position, "position")
         with operation("thread.fork", **self._about(thread_id)) as event:
             event.details["to"] = target

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -14,8 +14,9 @@ from memalchemy.codec import text
 from memalchemy.codec.sealing import Keyring
 from memalchemy.contracts import Entry, EntryHit, LogReading, check_limit
 from memalchemy.database import Database, HostConnection, Then, check_database, off_loop
+from memalchemy.dialects.lists import lists
 from memalchemy.events import Event, operation
-from memalchemy.keys import check_namespace, check_thread_id, encode_namespace
+from memalchemy.keys import check_namespace, check_thread_id, encode_id, encode_namespace
 from memalchemy.log import Log, entries, listing
 from memalchemy.search.entries import search_entries
 from memalchemy.statements import Answer, Program
@@ -126,6 +127,21 @@ class Reading:
         """
         found = listing.ThreadIds(self.db, self._path, "entries", pattern)
         return await found.first(check_limit(limit), connection)
+
+    async def last_written(
+        self, thread_ids: Sequence[str], *, connection: HostConnection | None = None
+    ) -> dict[str, datetime]:
+        """When each of these threads was last written, of those that have an entry."""
+        d = self.db.dialect
+        found: dict[str, datetime] = {}
+        ids = [(encode_id(check_thread_id(thread_id)),) for thread_id in thread_ids]
+        binds = {"k_tenant": self.db.tenant, "k_namespace": self._path, "p_now": datetime.now(UTC)}
+        with operation("thread.read", tenant=self.db.tenant) as event:
+            for some in lists(d, ids):
+                values = binds | {"p_thread_ids": some}
+                rows = await self._ask(listing.list_named(d), values, connection, event)
+                found |= {row.thread_id: row.updated_at for row in rows}
+        return found
 
     async def list_older(
         self, cutoff: datetime, *, after: str | None = None, limit: int = 100

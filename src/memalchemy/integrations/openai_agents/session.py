@@ -1,0 +1,190 @@
+"""`MemalchemySession`: what the OpenAI Agents SDK calls a session, as a log of a thread."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, cast
+
+from agents.memory import SessionSettings
+
+from memalchemy.contracts import Entry, Seconds
+from memalchemy.database import Database
+from memalchemy.errors import Conflict, NotSerialisable, ThreadDeleted
+from memalchemy.importers.openai_places import MAIN, usage_namespace
+from memalchemy.integrations.openai_agents.branches import Branches
+from memalchemy.integrations.openai_agents.opening import database, settled
+
+if TYPE_CHECKING:
+    from agents.items import TResponseInputItem
+
+
+class MemalchemySession(Branches):
+    """Keeps the items of one conversation; give it to `Runner.run` as ``session=``.
+
+    Order is that in which items were added, by whatever process, never that of a clock. Every write
+    is whole or absent, and has ended when the call does, cancelled or not. Of several that pop at
+    once no two are given the same item. Items read are copies.
+
+    Args:
+        session_id: the conversation. Every object with this id, in whatever process, is this one.
+        db: a `Database`, or a URL; see `Database`. Who gives the same URL shares one.
+        branch: the branch to be on; see `Branches`.
+        session_settings: as the SDK's sessions take it: ``SessionSettings(limit=50)``.
+        index_text: make the words of items findable.
+        ttl: how long the session lives after the last item, in seconds or as a timedelta.
+
+    Raises, from any method:
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew; Corrupt, where what
+        is stored does not match its checksum. Nothing that cannot be read looks like an empty
+        session.
+    """
+
+    session_settings: SessionSettings | None
+
+    def __init__(
+        self,
+        session_id: str,
+        db: Database | Any,
+        *,
+        branch: str = MAIN,
+        session_settings: SessionSettings | dict[str, Any] | None = None,
+        index_text: bool = True,
+        ttl: Seconds | None = None,
+    ) -> None:
+        super().__init__(session_id, database(db), branch, index_text=index_text, ttl=ttl)
+        self.session_settings = _settings(session_settings)
+
+    def __repr__(self) -> str:
+        return f"MemalchemySession({self.session_id!r}, {self.db!r}, branch={self.branch!r})"
+
+    async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
+        """The items, oldest first; with *limit*, or that of the settings, the newest of them.
+
+        One round trip. A negative limit is none, as in the SDK.
+        """
+        if limit is None:
+            limit = _settings(self.session_settings).limit
+        if limit is None or limit < 0:
+            return list(await self._items())
+        return [entry.value for entry in await self.log.tail(self.session_id, limit)]
+
+    async def add_items(self, items: Sequence[TResponseInputItem]) -> None:
+        """Add items behind those that are there, all or none.
+
+        What JSON can say and what memalchemy stores besides; an object of pydantic as the fields
+        that were set.
+
+        Raises:
+            NotSerialisable, TooLarge: one of them cannot be stored; nothing was added.
+        """
+        given = [_plain(item) for item in items]
+        if given:
+            await settled(self._append(given))
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        """Remove the newest item and return it; ``None`` if there is none."""
+        entry = await settled(self.log.pop(self.session_id))
+        return None if entry is None else cast("TResponseInputItem", entry.value)
+
+    async def clear_session(self) -> None:
+        """Remove all items of this branch, and what is known of their usage."""
+
+        async def clear() -> None:
+            async with self.db.transaction() as tx:
+                await self.log.clear(self.session_id, connection=tx)
+                usage = usage_namespace(self.session_id, self.branch)
+                await self.store.clear_namespace(usage, connection=tx)
+
+        await settled(clear())
+
+    async def close(self) -> None:
+        """Close the connections of the database. They open again if it is used again."""
+        await self.db.close()
+
+    async def _append(self, given: list[Any]) -> list[int]:
+        try:
+            return await self.log.append(self.session_id, given)
+        except NotSerialisable as error:
+            try:
+                as_json = json.loads(json.dumps(given))
+            except (TypeError, ValueError):
+                raise error from None
+        return await self.log.append(self.session_id, as_json)
+
+    async def _get_compaction_snapshot(
+        self, limit: int, *, prune_prefix: Callable[[TResponseInputItem], bool] | None = None
+    ) -> Snapshot:
+        # The SDK's compaction asks for this by name, and without it replaces whole histories only.
+        version = await self.log.version(self.session_id)
+        found = await self.log.tail(self.session_id, limit + 1)
+        return Snapshot(self, version, found[-limit:], len(found) <= limit, prune_prefix)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The newest items as they were at a version of the log, for the SDK's compaction.
+
+    It is what the SDK calls so: ``items``, whether they are ``complete``, and `replace_suffix`.
+    """
+
+    session: MemalchemySession
+    version: int
+    entries: list[Entry]
+    complete: bool
+    prune_prefix: Callable[[TResponseInputItem], bool] | None
+
+    @property
+    def items(self) -> list[TResponseInputItem]:
+        """The newest items, oldest first."""
+        return [entry.value for entry in self.entries]
+
+    async def replace_suffix(self, start: int, output: list[TResponseInputItem]) -> bool:
+        """Put *output* in place of ``items[start:]``; whether nobody wrote to the log meanwhile.
+
+        With it the items that ``prune_prefix`` names go from the beginning of the log.
+        """
+        if not self.entries[start:]:
+            return False
+        try:
+            await settled(self._replace(self.entries[start].position, output))
+        except (Conflict, ThreadDeleted):
+            return False
+        return True
+
+    async def _replace(self, first: int, output: list[TResponseInputItem]) -> None:
+        log, session_id = self.session.log, self.session.session_id
+        async with log.db.transaction() as tx:
+            await log.replace_suffix(
+                session_id,
+                first - 1,
+                [_plain(item) for item in output],
+                expected_version=self.version,
+                connection=tx,
+            )
+            while self.prune_prefix is not None:
+                page = await log.range(session_id, before=first, limit=200, connection=tx)
+                gone = []
+                for entry in page:
+                    if not self.prune_prefix(entry.value):
+                        break
+                    gone.append(entry.position)
+                if gone:
+                    await log.remove(session_id, gone, connection=tx)
+                if len(gone) < len(page) or not page:
+                    break
+
+
+def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:
+    if isinstance(given, SessionSettings):
+        return given
+    unknown = set(given or ()) - {field.name for field in fields(SessionSettings)}
+    if unknown:
+        raise TypeError(f"Unknown session settings: {', '.join(sorted(unknown))}")
+    return SessionSettings(**(given or {}))
+
+
+def _plain(item: Any) -> Any:
+    dump = getattr(item, "model_dump", None)
+    return item if dump is None else dump(exclude_unset=True)

@@ -1,0 +1,90 @@
+"""A plugin of pytest that puts our session under the SDK's own tests, which name their classes.
+
+Run with the SDK's sdist as the working directory; see test_openai_agents_suite.py. What the SDK
+calls `SQLiteSession` and `SQLAlchemySession` in its test modules is then ours, made as they make
+theirs: with a file's path, a URL or an engine, on tables that come into being by themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from memalchemy import Database
+from memalchemy.integrations.openai_agents import MemalchemySession
+
+_of_engines: dict[int, Database] = {}
+
+
+class OursForSQLite(MemalchemySession):
+    """Made as `SQLiteSession` is; its `close` is not a coroutine."""
+
+    def __init__(self, session_id: str, db_path: Any = ":memory:", **options: Any) -> None:
+        url = "sqlite://" if str(db_path) == ":memory:" else f"sqlite:///{db_path}"
+        super().__init__(session_id, url, **options)
+
+    def close(self) -> None:  # type: ignore[override]
+        """Nothing: files are closed when the interpreter is."""
+
+
+class OursForSQLAlchemy(MemalchemySession):
+    """Made as `SQLAlchemySession` is; on an engine, whose tables are the host's to make."""
+
+    def __init__(
+        self,
+        session_id: str,
+        *,
+        engine: AsyncEngine,
+        create_tables: bool = False,
+        sessions_table: str = "",
+        messages_table: str = "",
+        ensure_ascii: bool = True,
+        **options: Any,
+    ) -> None:
+        db = _of_engines.setdefault(id(engine), Database(engine))
+        super().__init__(session_id, db, **options)
+        self._engine, self._create_tables = engine, create_tables
+
+    @classmethod
+    def from_url(
+        cls, session_id: str, *, url: str, engine_kwargs: Any = None, **options: Any
+    ) -> OursForSQLAlchemy:
+        return cls(session_id, engine=create_async_engine(url, **(engine_kwargs or {})), **options)
+
+    @property
+    def engine(self) -> AsyncEngine:
+        return self._engine
+
+    async def get_items(self, limit: int | None = None) -> list[Any]:
+        await self._tables()
+        return await super().get_items(limit)
+
+    async def add_items(self, items: Any) -> None:
+        await self._tables()
+        await super().add_items(items)
+
+    async def pop_item(self) -> Any:
+        await self._tables()
+        return await super().pop_item()
+
+    async def clear_session(self) -> None:
+        await self._tables()
+        await super().clear_session()
+
+    async def _tables(self) -> None:
+        if self._create_tables:
+            await self.db.migrate()
+            self._create_tables = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for module in {item.getparent(pytest.Module) for item in items}:
+        assert module is not None
+        for name, ours in (
+            ("SQLiteSession", OursForSQLite),
+            ("SQLAlchemySession", OursForSQLAlchemy),
+        ):
+            if hasattr(module.obj, name):
+                setattr(module.obj, name, ours)

@@ -1,6 +1,7 @@
 """Which of LangGraph's own tests run on `MemalchemyStore`, and which cannot, each with its reason.
 
-A name is ``package/test``; ``memory`` is the package langgraph-checkpoint itself.
+A name is ``package/test``, or ``package/file/test`` if another file has one of that name; ``memory``
+is the package langgraph-checkpoint itself.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _RAW_SQL = "writes SQL to LangGraph's own tables; test_langgraph_store.py has th
 LEFT_OUT = {
     "memory/test_embed_with_path": "its end wants items without vectors after those with: the "
     "store in memory gives them, those on databases, and this one, do not",
-    "sqlite/test_vector_store_initialization": "asks SQLite for LangGraph's own tables",
+    "sqlite/test_store.py/test_vector_store_initialization": "asks for LangGraph's own tables",
     "sqlite/test_sql_injection_vulnerability": "wants odd keys of filters refused: here they are "
     "bound, and find what has such keys",
     "sqlite/test_filter_keys_with_hyphens_and_digits": "its end reads a dot in a key of a filter "

@@ -1,7 +1,7 @@
 """Which of LangGraph's own tests run on `MemalchemyStore`, and which cannot, each with its reason.
 
-A name is ``package/test``, or ``package/file/test`` if another file has one of that name; ``memory``
-is the package langgraph-checkpoint itself.
+A name is ``package/test``, or ``package/file/test`` where another file has one of that name;
+``memory`` is the package langgraph-checkpoint itself.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ from typing import Any
 from memalchemy.checkpoints import queries, snapshots
 from memalchemy.checkpoints.chain import rebuild_of
 from memalchemy.checkpoints.scope import PAGE, Scope, check_optional
-from memalchemy.codec import items, values
+from memalchemy.codec import values
+from memalchemy.codec import writes as codec
 from memalchemy.contracts import CheckpointInfo, PendingWrite, Snapshot
 from memalchemy.database import OFF_LOOP_BYTES, HostConnection, Then, off_loop
 from memalchemy.dialects.lists import lists
@@ -19,6 +20,7 @@ from memalchemy.events import operation
 from memalchemy.keys import check_name, check_thread_id, decode_namespace, encode_id
 from memalchemy.log import Log, copy_log, delete_log, new_epoch
 from memalchemy.log import writes as writes_
+from memalchemy.log.tables import key_range
 from memalchemy.statements import Program
 
 TRIES = 5
@@ -69,16 +71,13 @@ class Pending(Scope):
             raise ValueError("made_at= is an aware datetime; this one has no time zone")
         if not given:
             return
-        content = [
-            task_id,
-            task_path,
-            [[place, *write] for place, write in zip(places, given, strict=True)],
-        ]
+        content = [(place, *write) for place, write in zip(places, given, strict=True)]
         heavy = values.is_heavy(value for _, value in given)
         payload, checksum = await off_loop(
-            OFF_LOOP_BYTES if heavy else 0, partial(items.encode_item, content)
+            OFF_LOOP_BYTES if heavy else 0,
+            partial(codec.encode_writes, task_id, task_path, content),
         )
-        stored = self.db.keyring.seal(items.CODEC, checksum, payload)
+        stored = self.db.keyring.seal(codec.CODEC, checksum, payload)
         now = datetime.now(UTC)
         row = log.binds() | {
             "p_now": now,
@@ -136,7 +135,7 @@ class Pending(Scope):
         check_name(checkpoint_id, "checkpoint_id")
         binds = log.binds() | {"p_checkpoint_id": checkpoint_id}
         statement = writes_.read_writes(self.db.dialect)
-        rows = await self._rows(statement, binds | writes_.key_range(checkpoint_id), connection)
+        rows = await self._rows(statement, binds | key_range(checkpoint_id), connection)
         return snapshots.writes_of(rows, self.db.keyring)
 
     async def snapshot(

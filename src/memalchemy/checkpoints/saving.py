@@ -76,6 +76,7 @@ class Saver:
     retention: Retention | None
     max_chain_depth: int
     compression_level: int
+    radix: int
 
     async def save(self, request: Request, connection: HostConnection | None, event: Event) -> None:
         """Save, once and whole.
@@ -256,6 +257,7 @@ class Saver:
             max_depth=self.max_chain_depth,
             keyring=self.db.keyring,
             compared=request.encoded.parent,
+            radix=self.radix,
         )
         if not self.index_text or not self.db.keyring.reveals("text"):
             return draft, None
@@ -265,7 +267,9 @@ class Saver:
         elif parent is None or parent.parts is not tip.links[-1].parts:
             parent = Comparison(tip.parts())
         if state is None:
-            state = values.decode_state(request.encoded.parts)
+            # Of a value in the tagged form the encoding is read, not the value.
+            plain = {k: v for k, v in request.encoded.parts.items() if v[:1] != values.TAGGED}
+            state = values.decode_state(plain)
         added = text.added_strings(state, request.encoded.parts, parent)
         return draft, text.search_text(added)
 
@@ -320,7 +324,7 @@ class Saver:
             "p_checksum": draft.stored.checksum,
             "p_label": None,
             "p_sort_key": None,
-            "p_status": 0,
+            "p_status": draft.radix,
             "p_search_text": words,
             "p_payload": draft.stored.payload,
         }

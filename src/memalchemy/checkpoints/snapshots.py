@@ -14,15 +14,16 @@ from sqlalchemy import Executable, String, and_, bindparam, literal_column, or_,
 
 from memalchemy.checkpoints.chain import CODEC, Tip
 from memalchemy.checkpoints.queries import INFO, chain_of, is_live, position_of, tip_of
-from memalchemy.codec import deltas, items, sealing
+from memalchemy.codec import deltas, sealing
+from memalchemy.codec import writes as codec
 from memalchemy.codec.sealing import Keyring
 from memalchemy.codec.values import Parts
 from memalchemy.contracts import PendingWrite
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt
 from memalchemy.log import Log
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, of_log, same_log, words
-from memalchemy.log.writes import below, is_write, key_range
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, key_range, of_log, same_log, words
+from memalchemy.log.writes import below, is_write
 from memalchemy.statements import Program, beyond, statement
 
 _STATE = ("seq", "base_seq", "depth", "since_bytes", "raw_size", "codec", "checksum", "payload")
@@ -97,8 +98,10 @@ def writes_of(rows: Iterable[Any], keyring: Keyring) -> list[PendingWrite]:
     """
     found: dict[tuple[str, int], PendingWrite] = {}
     for row in sorted(rows, key=lambda row: row.seq):
-        codec, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.payload))
-        task_id, task_path, writes = items.decode_item(payload, checksum, codec)
+        stored = keyring.open(row.codec, row.checksum, bytes(row.payload))
+        task_id, task_path, writes = codec.decode_writes(
+            stored.payload, stored.checksum, stored.codec
+        )
         for index, channel, value in writes:
             if row.status or (task_id, index) not in found:
                 found[task_id, index] = PendingWrite(task_id, index, channel, value, task_path)

@@ -112,7 +112,10 @@ def _touched(value: Any, start: int, end: int, ranges: Sequence[Range]) -> Itera
         # All of what is inside: an object is small, and its position within is not worth knowing.
         yield from _texts(value)
     elif type(value) in (list, dict):
-        yield from _children(value, end, ranges)
+        # Where a container has grown, its length has changed, which is no text.
+        body = start + (1 if len(value) < 16 else 3 if len(value) < 65_536 else 5)
+        if inside := [(low, high) for low, high in ranges if high > body]:
+            yield from _children(value, end, inside)
 
 
 def _children(value: Any, end: int, ranges: Sequence[Range]) -> Iterator[str]:

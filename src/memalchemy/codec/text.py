@@ -144,6 +144,8 @@ def added_strings(state: Mapping[str, Any], new: Parts, parent: Comparison | Non
         if type(value) in (int, float, bool):
             continue
         if tagged and type(value) is dict and value.keys() == {"~p"}:
+            if key.startswith(("~", "__")):
+                continue  # what a framework keeps for itself, and what is to become of it
             yield from _packed_strings(value["~p"], None if parent is None else old)
             continue
         found: Iterable[Any] = [value]

@@ -158,7 +158,8 @@ def is_heavy(values: Iterable[Any], threshold: int = 50_000) -> bool:
     seen = 0
     while level and seen <= threshold:
         seen += len(level)
-        level = gc.get_referents(*level)
+        # An object of a class in Python refers to it, and a class to everything there is.
+        level = [found for found in gc.get_referents(*level) if type(found) is not type]
     return seen > threshold
 
 

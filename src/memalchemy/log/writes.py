@@ -8,7 +8,6 @@ writes together.
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,36 +35,25 @@ from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
     LOG_KEY,
+    SHORT,
     THREADS,
     Log,
     binds,
+    key_range,
     of_log,
     unexpired,
     words,
 )
 from memalchemy.statements import Program, statement
 
-MARK = "w/"
-_SHORT = 64
-"""Characters of a checkpoint's id, as stored, that stand in the key; a longer one is hashed."""
-
 
 def is_write(table: Any = DELTAS) -> ColumnElement[bool]:
     return table.c.kind.in_(words("write"))  # type: ignore[no-any-return]
 
 
-def key_range(checkpoint_id: str) -> dict[str, str]:
-    """The binds of the keys of a checkpoint's writes."""
-    stored = encode_id(checkpoint_id)
-    if len(stored) > _SHORT:
-        checkpoint_id = "#" + hashlib.blake2b(stored.encode(), digest_size=20).hexdigest()
-    prefix = f"{MARK}{checkpoint_id}"
-    return {"p_low": prefix + "/", "p_high": prefix + "0"}  # the character after a slash
-
-
 def is_hashed(checkpoint_id: str) -> bool:
     """Whether the keys of its writes are not made of its id, and a statement cannot make them."""
-    return len(encode_id(checkpoint_id)) > _SHORT
+    return len(encode_id(checkpoint_id)) > SHORT
 
 
 def new_key(checkpoint_id: str) -> str:

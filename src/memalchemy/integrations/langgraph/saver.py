@@ -34,6 +34,10 @@ from memalchemy.integrations.langgraph import shapes
 from memalchemy.integrations.langgraph.blocking import Blocking
 
 PAGE = 20
+RADIX, LEVEL = 32, 6
+"""A state is much larger than what a step adds, and LangGraph takes long to make objects of it: to
+store less is worth more than to read fewer rows.
+"""
 
 
 class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
@@ -62,7 +66,12 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
     ) -> None:
         super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=None))
         self.db = self._connect(db)
-        self._options: dict[str, Any] = {"index_text": index_text, "ttl": ttl}
+        self._options: dict[str, Any] = {
+            "index_text": index_text,
+            "ttl": ttl,
+            "radix": RADIX,
+            "compression_level": LEVEL,
+        }
         self._checkpointers: OrderedDict[str, Checkpointer] = OrderedDict()
 
     def __repr__(self) -> str:
@@ -257,7 +266,7 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
                     if write.channel in remaining:
                         value = shapes.loads(self.serde, write.value)
                         collected[write.channel].append((write.task_id, write.channel, value))
-                for channel in [c for c in remaining if shapes.key_of(c) in one.state]:
+                for channel in [c for c in remaining if shapes.has(one.state, c)]:
                     seeds[channel] = shapes.loads(self.serde, one.state[shapes.key_of(channel)])
                     remaining.discard(channel)
                 if not remaining:
@@ -280,7 +289,7 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
         return shapes.path_from(parents, current)[1:]
 
     def _tuple(self, thread_id: str, checkpoint_ns: str, found: Snapshot) -> CheckpointTuple:
-        checkpoint, metadata = shapes.from_state(self.serde, found.state)
+        checkpoint, metadata = shapes.from_state(self.serde, found.checkpoint_id, found.state)
         parent = found.parent_id
         return CheckpointTuple(
             config=shapes.config_of(thread_id, checkpoint_ns, found.checkpoint_id),
@@ -348,7 +357,7 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
                 continue
             path = shapes.path_from(parents, name)
             async for one in checkpointer.snapshots(thread_id, path):
-                channels = {c for c in channels if shapes.key_of(c) not in one.state}
+                channels = {c for c in channels if not shapes.has(one.state, c)}
                 needed.add(one.checkpoint_id)
                 if not channels:
                     break

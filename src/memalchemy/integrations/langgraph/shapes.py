@@ -27,11 +27,17 @@ NAMESPACES = 256
 """Checkpointers of so many checkpoint namespaces are held."""
 
 ENVELOPE, METADATA = "~checkpoint", "~metadata"
+EMPTY = Packed("memalchemy:empty", b"")
+"""The value of a channel that has a version and none. What it held before stays next to what is
+made of it, which is so stored in few bytes.
+"""
 PARTIAL = "~partial"
 """In the metadata that is filtered on: some of the real one is not in it."""
 
 _DELTA_COUNTERS = "counters_since_delta_snapshot"
 _EPOCH = datetime(1582, 10, 15, tzinfo=UTC)
+_ELSEWHERE = frozenset({"id", "channel_values"})
+"""What of a checkpoint is not in the envelope: the name of the row, and the other values."""
 _PLAIN = (str, int, bool, type(None))
 
 
@@ -102,6 +108,11 @@ def key_of(channel: str) -> str:
     return "~" + channel if channel.startswith("~") else channel
 
 
+def has(state: Mapping[str, Any], channel: str) -> bool:
+    """Whether a state holds a value of a channel."""
+    return bool(state.get(key_of(channel), EMPTY) != EMPTY)
+
+
 def dumps(serde: SerializerProtocol, value: Any) -> Packed:
     return Packed(*serde.dumps_typed(value))
 
@@ -118,25 +129,27 @@ def to_state(
 ) -> dict[str, Packed]:
     """The state of a checkpoint; *kept* are channels that are as they were."""
     given = checkpoint["channel_values"]
-    envelope = {name: value for name, value in checkpoint.items() if name != "channel_values"}
+    envelope = {name: value for name, value in checkpoint.items() if name not in _ELSEWHERE}
     state = {ENVELOPE: dumps(serde, envelope), METADATA: dumps(serde, metadata)}
     for channel in sorted(checkpoint["channel_versions"]):
         if channel in kept:
             state[key_of(channel)] = kept[channel]
         elif channel in given:
             state[key_of(channel)] = dumps(serde, given[channel])
+        else:
+            state[key_of(channel)] = EMPTY
     return state
 
 
 def from_state(
-    serde: SerializerProtocol, state: Mapping[str, Any]
+    serde: SerializerProtocol, checkpoint_id: str, state: Mapping[str, Any]
 ) -> tuple[Checkpoint, CheckpointMetadata]:
     """The inverse of `to_state`: a checkpoint and its metadata."""
-    checkpoint = loads(serde, state[ENVELOPE])
+    checkpoint = loads(serde, state[ENVELOPE]) | {"id": checkpoint_id}
     checkpoint["channel_values"] = {
         channel: loads(serde, state[key_of(channel)])
         for channel in checkpoint["channel_versions"]
-        if key_of(channel) in state
+        if has(state, channel)
     }
     return cast(Checkpoint, checkpoint), cast(CheckpointMetadata, loads(serde, state[METADATA]))
 

@@ -29,6 +29,7 @@ GROUPS = (
     "vectors",
     "words",
     "conversations",
+    "openai_sessions",
 )
 """The modules that measure."""
 

@@ -1422,7 +1422,7 @@ AND deltas.seq <= :p_until
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
     depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
     stored_at, payload)
-SELECT deltas.tenant AS tenant, :p_thread_id AS thread_id, deltas.namespace AS namespace,
+SELECT deltas.tenant AS tenant, :p_thread_id AS thread_id, :p_namespace AS namespace,
   deltas.seq AS seq, deltas.kind AS kind, deltas.entry_key AS entry_key,
   deltas.parent_seq AS parent_seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
   deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
@@ -1440,7 +1440,7 @@ AND (deltas.kind NOT IN ('write'))
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
     depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
     stored_at, payload)
-SELECT deltas.tenant AS tenant, :p_thread_id AS thread_id, deltas.namespace AS namespace,
+SELECT deltas.tenant AS tenant, :p_thread_id AS thread_id, :p_namespace AS namespace,
   deltas.seq AS seq, deltas.kind AS kind, deltas.entry_key AS entry_key,
   deltas.parent_seq AS parent_seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
   deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
@@ -1778,7 +1778,7 @@ AND deltas.seq >= :p_low
 AND deltas.seq <= :p_high
 
 -- log.listing.list_entry_logs(scope=tenant)
-SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
   SELECT count(*) AS count_1
   FROM deltas
   WHERE deltas.tenant = threads.tenant
@@ -1801,7 +1801,7 @@ ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_entry_logs(scope=thread)
-SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
   SELECT count(*) AS count_1
   FROM deltas
   WHERE deltas.tenant = threads.tenant

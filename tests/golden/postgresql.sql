@@ -3159,7 +3159,7 @@ AND deltas.seq <= $6::BIGINT
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
     depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
     stored_at, payload)
-SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, deltas.namespace AS namespace,
+SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, $2::VARCHAR AS namespace,
   deltas.seq AS seq, deltas.kind AS kind, deltas.entry_key AS entry_key,
   deltas.parent_seq AS parent_seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
   deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
@@ -3167,17 +3167,17 @@ SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, deltas.namespace AS na
   deltas.status AS status, deltas.search_text AS search_text, deltas.occurred_at AS occurred_at,
   deltas.stored_at AS stored_at, deltas.payload AS payload
 FROM deltas
-WHERE deltas.tenant = $2::VARCHAR
-AND deltas.thread_id = $3::VARCHAR
-AND deltas.namespace = $4::VARCHAR
-AND deltas.seq <= $5::BIGINT
+WHERE deltas.tenant = $3::VARCHAR
+AND deltas.thread_id = $4::VARCHAR
+AND deltas.namespace = $5::VARCHAR
+AND deltas.seq <= $6::BIGINT
 AND (deltas.kind NOT IN ('write'))
 
 -- log.copying.copy_rows(table=writes)
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
     depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
     stored_at, payload)
-SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, deltas.namespace AS namespace,
+SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, $2::VARCHAR AS namespace,
   deltas.seq AS seq, deltas.kind AS kind, deltas.entry_key AS entry_key,
   deltas.parent_seq AS parent_seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
   deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
@@ -3185,17 +3185,17 @@ SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, deltas.namespace AS na
   deltas.status AS status, deltas.search_text AS search_text, deltas.occurred_at AS occurred_at,
   deltas.stored_at AS stored_at, deltas.payload AS payload
 FROM deltas
-WHERE deltas.tenant = $2::VARCHAR
-AND deltas.thread_id = $3::VARCHAR
-AND deltas.namespace = $4::VARCHAR
+WHERE deltas.tenant = $3::VARCHAR
+AND deltas.thread_id = $4::VARCHAR
+AND deltas.namespace = $5::VARCHAR
 AND deltas.kind IN ('write')
 AND deltas.label IN (
   SELECT checkpoints.checkpoint_id
   FROM checkpoints
-  WHERE checkpoints.tenant = $2::VARCHAR
-  AND checkpoints.thread_id = $3::VARCHAR
-  AND checkpoints.namespace = $4::VARCHAR
-  AND checkpoints.seq <= $5::BIGINT)
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.thread_id = $4::VARCHAR
+  AND checkpoints.namespace = $5::VARCHAR
+  AND checkpoints.seq <= $6::BIGINT)
 
 -- log.copying.has_entry()
 SELECT deltas.seq
@@ -3799,7 +3799,7 @@ SELECT head.tenant, head.thread_id, head.namespace, head.next_seq, head.version,
 FROM head
 
 -- log.listing.list_entry_logs(scope=tenant)
-SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
   SELECT count(*) AS count_1
   FROM deltas
   WHERE deltas.tenant = threads.tenant
@@ -3822,7 +3822,7 @@ ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $3
 
 -- log.listing.list_entry_logs(scope=thread)
-SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
   SELECT count(*) AS count_1
   FROM deltas
   WHERE deltas.tenant = threads.tenant

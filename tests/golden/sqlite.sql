@@ -1555,7 +1555,7 @@ AND deltas.seq <= ?
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
     depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
     stored_at, payload)
-SELECT deltas.tenant AS tenant, ? AS thread_id, deltas.namespace AS namespace, deltas.seq AS seq,
+SELECT deltas.tenant AS tenant, ? AS thread_id, ? AS namespace, deltas.seq AS seq,
   deltas.kind AS kind, deltas.entry_key AS entry_key, deltas.parent_seq AS parent_seq,
   deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
   deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
@@ -1573,7 +1573,7 @@ AND (deltas.kind NOT IN ('write'))
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
     depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
     stored_at, payload)
-SELECT deltas.tenant AS tenant, ? AS thread_id, deltas.namespace AS namespace, deltas.seq AS seq,
+SELECT deltas.tenant AS tenant, ? AS thread_id, ? AS namespace, deltas.seq AS seq,
   deltas.kind AS kind, deltas.entry_key AS entry_key, deltas.parent_seq AS parent_seq,
   deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
   deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
@@ -1907,7 +1907,7 @@ AND deltas.seq >= ?
 AND deltas.seq <= ?
 
 -- log.listing.list_entry_logs(scope=tenant)
-SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
   SELECT count(*) AS count_1
   FROM deltas
   WHERE deltas.tenant = threads.tenant
@@ -1931,7 +1931,7 @@ LIMIT ?
 OFFSET ?
 
 -- log.listing.list_entry_logs(scope=thread)
-SELECT threads.thread_id, threads.namespace, threads.updated_at, (
+SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
   SELECT count(*) AS count_1
   FROM deltas
   WHERE deltas.tenant = threads.tenant

@@ -146,6 +146,11 @@ def thread(name: str) -> Any:
     return {"configurable": {"thread_id": name, "user": "ada"}}
 
 
+def words(state: dict[str, Any]) -> Any:
+    """A state without what is made by chance: the ids of messages."""
+    return [m.content for m in state["messages"]], state["steps"], state["opinion"]
+
+
 async def run_a_while(saver: Any) -> None:
     """Threads with several turns, an interrupt that waits, a fork, and bytes and numbers."""
     await saver.setup()
@@ -215,7 +220,8 @@ async def test_a_thread_goes_on_where_it_was(ran: Place, db: Database) -> None:
         expected = await theirs.ainvoke(Command(resume="yes"), thread("waits"))
         assert resumed == expected
         said = {"messages": [HumanMessage("four", id="4")]}
-        assert after == await theirs.ainvoke(said, thread("talk"))
+        expected = await theirs.ainvoke(said, thread("talk"))
+        assert words(after) == words(expected)
 
 
 async def test_an_import_that_is_repeated_brings_what_came_since(ran: Place, db: Database) -> None:

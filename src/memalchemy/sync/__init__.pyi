@@ -19,10 +19,12 @@ from memalchemy.contracts import (
     Entry,
     EntryHit,
     LogReading,
+    PendingWrite,
     Retention,
     SearchHits,
     Seconds,
     SemanticSearchResult,
+    Snapshot,
     StoreCapabilities,
     StoreItem,
     Unset,
@@ -199,6 +201,13 @@ class Database:
         """
 
     @property
+    def holds_writer(self) -> bool:
+        """Whether an open transaction of the running task holds SQLite's only writer.
+
+        Every other write of the process waits for its end, so the task must wait for none.
+        """
+
+    @property
     def identity(self) -> object:
         """What caches key by: the same for every tenant of one `Database`, and another for what is
         read from a replica.
@@ -324,6 +333,9 @@ class Checkpointer:
         ttl: how long a thread lives after its last save, in seconds or as a timedelta.
         max_chain_depth: saves between full snapshots, at most.
         compression_level: zstd's, 1 to 19.
+        radix: how many saves in a row are each stored as what differs from the one before, 2 to 64.
+            With 2 a load reads the fewest rows, some eight; with 32 up to some forty, and a history
+            takes down to half of the bytes.
 
     Every method takes ``connection=``, a `Connection` or `Session` of the host: the work
     is then part of the host's transaction, sees its own writes, and is gone after a rollback.
@@ -346,6 +358,7 @@ class Checkpointer:
         ttl: Seconds | None = None,
         max_chain_depth: int = 1024,
         compression_level: int = 3,
+        radix: int = 2,
     ) -> None: ...
     @property
     def capabilities(self) -> CheckpointerCapabilities:
@@ -353,6 +366,21 @@ class Checkpointer:
 
     def close(self) -> None:
         """Nothing to do: connections are the database's. Part of the contract."""
+
+    def copy_below(
+        self,
+        source: str,
+        target: str,
+        *,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Copy the logs of thread *source* in this namespace and below it; false if it has none.
+
+        As `Checkpointer.copy_thread`, which takes those of all namespaces.
+
+        Raises:
+            Conflict: the target holds something there already; nothing was changed.
+        """
 
     def copy_thread(
         self,
@@ -379,6 +407,21 @@ class Checkpointer:
         A deleted checkpoint's state stays in the database, without a name, while others are stored
         as differences from it; `rewrite` ends that.
         """
+
+    def delete_below(self, thread_id: str, *, connection: HostConnection | None = None) -> bool:
+        """Delete the thread's logs in this namespace and below it; whether one was there.
+
+        As `Checkpointer.delete`, which takes those of all namespaces.
+        """
+
+    def delete_checkpoints(
+        self,
+        thread_id: str,
+        checkpoint_ids: Iterable[str],
+        *,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Delete some checkpoints with their writes, in one transaction; how many were there."""
 
     def diff(
         self,
@@ -440,6 +483,16 @@ class Checkpointer:
             OSError: it cannot be written.
         """
 
+    def find_runs(
+        self,
+        run_ids: Iterable[str],
+        *,
+        connection: HostConnection | None = None,
+    ) -> dict[tuple[str, tuple[str, ...]], list[str]]:
+        """The checkpoints saved with one of *run_ids*, in this namespace and below it: their ids by
+        thread and namespace.
+        """
+
     def forget(
         self,
         *,
@@ -499,6 +552,15 @@ class Checkpointer:
         compressed_size (bytes stored), compression_ratio, full_checkpoints, delta_checkpoints.
         """
 
+    def get_writes(
+        self,
+        thread_id: str,
+        checkpoint_id: str,
+        *,
+        connection: HostConnection | None = None,
+    ) -> list[PendingWrite]:
+        """What was written for the step after a checkpoint, by (task_path, task_id, index)."""
+
     def history(
         self,
         thread_id: str,
@@ -513,6 +575,20 @@ class Checkpointer:
 
         Raises:
             NotFound: *before* is not there.
+        """
+
+    def infos(
+        self,
+        thread_id: str | None = None,
+        *,
+        before: str | None = None,
+        below: bool = False,
+        connection: HostConnection | None = None,
+    ) -> LazyIterator[tuple[tuple[str, ...], CheckpointInfo]]:
+        """Checkpoints by their ids, the highest first, each with its namespace; reads no state.
+
+        Of a thread, or of all; with *below*, in every namespace under this one, too; with *before*
+        those of lower ids. Read in pages as they are used.
         """
 
     def list_checkpoints(
@@ -561,6 +637,14 @@ class Checkpointer:
             KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
         """
 
+    def namespaces(
+        self,
+        thread_id: str,
+        *,
+        connection: HostConnection | None = None,
+    ) -> list[tuple[str, ...]]:
+        """This namespace and those below it that the thread has a checkpoint in."""
+
     def prune(
         self,
         thread_id: str | None = None,
@@ -588,6 +672,35 @@ class Checkpointer:
             progress: called after every batch.
         """
 
+    def put_writes(
+        self,
+        writes: Sequence[tuple[str, Any]],
+        thread_id: str,
+        checkpoint_id: str,
+        task_id: str,
+        *,
+        task_path: str = "",
+        indexes: Sequence[int] | None = None,
+        overwrite: bool = False,
+        made_at: datetime | None = None,
+        connection: HostConnection | None = None,
+    ) -> None:
+        """Keep what a task wrote for the step after a checkpoint, which may be saved later.
+
+        One round trip on PostgreSQL. The writes live as long as their checkpoint.
+
+        Args:
+            writes: pairs of a channel and a value.
+            indexes: the place of each among the task's writes; 0, 1, …, if not given. Of writes in
+                the same place the first stays, unless a later call is to *overwrite*.
+            made_at: when the checkpoint came to be. One from after the thread's deletion belongs to
+                its next life: the write is kept, and seen once a checkpoint has begun that.
+
+        Raises:
+            NotSerialisable, TooLarge: a value cannot be stored; nothing was written.
+            ThreadDeleted: the thread has been deleted.
+        """
+
     def query_by_metadata(
         self,
         key: str,
@@ -600,6 +713,11 @@ class Checkpointer:
 
         Numbers compare as numbers and booleans as booleans. Any key; answered by an index, but on
         Oracle, which has none over keys that are not known beforehand.
+        """
+
+    def remembered(self, thread_id: str, checkpoint_id: str, keys: Iterable[str]) -> dict[str, Any]:
+        """Those of *keys* that this process remembers of a checkpoint's state, without asking the
+        database: of the newest of a thread that it has saved or loaded, or of none.
         """
 
     def rewrite(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
@@ -618,6 +736,8 @@ class Checkpointer:
         *,
         parent_id: str | None = None,
         expected_parent: str | Unset | None = ...,
+        lineage: str | Unset | None = ...,
+        run_id: str | None = None,
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> str:
@@ -633,6 +753,9 @@ class Checkpointer:
             parent_id: branch off this checkpoint instead of the newest.
             expected_parent: raise `Conflict` unless this is the newest checkpoint (``None``:
                 unless there is none). The check and the save are one.
+            lineage: record this as its parent, whether it is there or not (``None``: it has none),
+                for a host that keeps track of that itself; the state is appended to the newest.
+            run_id: what made it, for `delete_runs`.
             ttl: in place of the checkpointer's own. The last save counts: after one without any,
                 the thread does not expire.
 
@@ -641,6 +764,7 @@ class Checkpointer:
             Conflict: *expected_parent* is not the newest.
             ThreadDeleted: a parent was named and the thread has been deleted since.
             NotFound: *parent_id* is not there.
+            ValueError: *parent_id* and *lineage* were given.
         """
 
     def search(
@@ -658,6 +782,37 @@ class Checkpointer:
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words.
+        """
+
+    def snapshot(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        newest_by: str = "position",
+        connection: HostConnection | None = None,
+    ) -> Snapshot | None:
+        """A checkpoint with its state and its pending writes, in one round trip; ``None`` if it is
+        not there.
+
+        Args:
+            newest_by: without a *checkpoint_id*: the last saved (``"position"``), or the one of the
+                highest id (``"id"``), for hosts whose ids are in order of time.
+
+        Raises:
+            Corrupt, KeyMissing, NotEncrypted: as `Checkpointer.load`.
+        """
+
+    def snapshots(
+        self,
+        thread_id: str,
+        checkpoint_ids: Sequence[str],
+        *,
+        connection: HostConnection | None = None,
+    ) -> LazyIterator[Snapshot]:
+        """Some checkpoints as `snapshot` gives them, in this order, without those that are gone.
+
+        Two round trips for each 20.
         """
 
     def vacuum(
@@ -2004,18 +2159,28 @@ class ThreadLog:
         position: int | None = None,
         *,
         new_thread_id: str | None = None,
+        namespace: Iterable[str] | None = None,
         connection: HostConnection | None = None,
     ) -> str:
         """Copy the log up to *position* (all of it, without) into a new thread; return its id.
 
         ``THREAD-fork-xxxxxxxx`` if none is given. Positions, keys and times are those of the
-        original; the two share nothing afterwards.
+        original; the two share nothing afterwards. With another *namespace* the copy goes there,
+        and may be of the same thread.
 
         Raises:
             NotFound: there is no such entry, or none at all.
-            Conflict: the new thread holds something in this namespace already.
-            ValueError: the new thread is the old one.
+            Conflict: the new thread holds something in that namespace already.
+            ValueError: the new log is the old one.
         """
+
+    def last_written(
+        self,
+        thread_ids: Sequence[str],
+        *,
+        connection: HostConnection | None = None,
+    ) -> dict[str, datetime]:
+        """When each of these threads was last written, of those that have an entry."""
 
     def list_older(
         self,

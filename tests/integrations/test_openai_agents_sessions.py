@@ -1,0 +1,313 @@
+"""Branches, turns, usage, listings and waiting runs of the OpenAI Agents SDK, on every database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from agents import Agent, Runner, function_tool
+from conversing import Scripted, run, said, texts
+
+from memalchemy import Conflict, Database, ThreadLog
+from memalchemy.integrations.openai_agents import (
+    MemalchemyRunStates,
+    MemalchemySession,
+    MemalchemySessions,
+)
+
+
+@pytest.fixture
+async def session(db: Database) -> MemalchemySession:
+    session = MemalchemySession("talk", db)
+    for turn in (1, 2, 3):
+        await session.add_items([said("user", f"q{turn}"), said("assistant", f"a{turn}")])
+    return session
+
+
+@pytest.fixture
+def sessions(db: Database) -> MemalchemySessions:
+    return MemalchemySessions(db)
+
+
+async def test_a_branch_has_what_came_before_a_turn_and_shares_nothing(
+    db: Database, session: MemalchemySession
+) -> None:
+    assert await session.create_branch_from_turn(2, "what if") == "what if"
+    await session.add_items([said("user", "q2, otherwise")])
+
+    assert session.branch == "what if"
+    assert texts(await session.get_items()) == ["q1", "a1", "q2, otherwise"]
+    assert texts(await MemalchemySession("talk", db).get_items())[-1] == "a3"
+    there = MemalchemySession("talk", db, branch="what if")
+    assert texts([await there.pop_item()]) == ["q2, otherwise"]
+
+    await session.clear_session()
+    assert len(await MemalchemySession("talk", db).get_items()) == 6
+
+
+async def test_a_branch_from_the_first_turn_begins_empty(session: MemalchemySession) -> None:
+    await session.create_branch_from_turn(1, "anew")
+    assert await session.get_items() == []
+
+    await session.add_items([said("user", "hello")])
+    assert texts(await session.get_items()) == ["hello"]
+
+
+async def test_a_branch_may_be_made_from_words_from_a_position_or_of_everything(
+    session: MemalchemySession,
+) -> None:
+    assert (await session.create_branch_from_content("Q3")).startswith("branch_from_turn_3_")
+    assert texts(await session.get_items()) == ["q1", "a1", "q2", "a2"]
+    await session.switch_to_branch("main")
+    position = (await session.get_conversation_turns())[1]["position"]
+    await session.create_branch("early", before=position)
+    assert texts(await session.get_items()) == ["q1", "a1"]
+    await session.switch_to_branch("main")
+    await session.create_branch("copy")
+    assert len(await session.get_items()) == 6
+    with pytest.raises(ValueError, match="contains"):
+        await session.create_branch_from_content("nothing of it")
+
+
+async def test_a_branch_that_is_there_is_not_made_again_and_one_that_is_not_is_not_switched_to(
+    session: MemalchemySession,
+) -> None:
+    await session.create_branch_from_turn(2, "b")
+    await session.switch_to_branch("main")
+    for name in ("b", "main"):
+        with pytest.raises(ValueError, match="already"):
+            await session.create_branch_from_turn(3, name)
+    with pytest.raises(ValueError, match="already"):
+        await session.create_branch_from_turn(1, "b")
+    with pytest.raises(ValueError, match="no turn 4"):
+        await session.create_branch_from_turn(4)
+    with pytest.raises(ValueError, match="no branch 'c'"):
+        await session.switch_to_branch("c")
+    with pytest.raises(ValueError, match="name"):
+        await session.create_branch(" ")
+    assert session.branch == "main"
+
+
+async def test_of_two_that_make_a_branch_at_once_one_does(
+    db: Database, session: MemalchemySession
+) -> None:
+    makers = [MemalchemySession("talk", db) for _ in range(5)]
+
+    made = await asyncio.gather(
+        *(maker.create_branch_from_turn(2, "b") for maker in makers), return_exceptions=True
+    )
+
+    assert made.count("b") == 1
+    assert sum(isinstance(one, ValueError) for one in made) == 4
+
+
+async def test_branches_are_listed_and_deleted(db: Database, session: MemalchemySession) -> None:
+    await session.create_branch_from_turn(2, "b")
+
+    listed = await session.list_branches()
+
+    assert [(b["branch_id"], b["message_count"], b["user_turns"]) for b in listed] == [
+        ("main", 6, 3),
+        ("b", 2, 1),
+    ]
+    assert [b["is_current"] for b in listed] == [False, True]
+    assert listed[0]["created_at"] < listed[1]["created_at"]
+    with pytest.raises(ValueError, match="force"):
+        await session.delete_branch("b")
+    with pytest.raises(ValueError, match="main"):
+        await session.delete_branch("main")
+    with pytest.raises(ValueError, match="no branch"):
+        await session.delete_branch("none")
+    await session.delete_branch("b", force=True)
+    assert session.branch == "main"
+    assert [b["branch_id"] for b in await session.list_branches()] == ["main"]
+
+
+async def test_turns_are_told_with_their_text(session: MemalchemySession) -> None:
+    parts = [{"type": "input_text", "text": "x" * 150}, {"type": "input_image", "image_url": "u"}]
+    await session.add_items([{"role": "user", "content": parts}])  # type: ignore[list-item]
+
+    turns = await session.get_conversation_turns()
+
+    assert [(turn["turn"], turn["content"]) for turn in turns[:2]] == [(1, "q1"), (2, "q2")]
+    assert turns[3]["content"] == "x" * 100 + "..."
+    assert turns[3]["full_content"] == parts
+    assert [t["turn"] for t in await session.find_turns_by_content("XXX")] == [4]
+    assert await session.find_turns_by_content("100%") == []
+
+
+async def test_what_runs_used_is_told_by_turn_and_goes_with_it(db: Database) -> None:
+    @function_tool
+    def weather() -> str:
+        """Tell it."""
+        return "sunny"
+
+    session = MemalchemySession("talk", db)
+    model = Scripted(("weather", "{}"), "Sunny.", "Bye.", "Ciao.")
+    agent = Agent(name="a", model=model, tools=[weather])
+    await session.store_run_usage(await run(agent, "How is it?", session))
+    await session.store_run_usage(await run(agent, "Good bye", session))
+
+    used = await session.get_turn_usage()
+    assert [(u["user_turn_number"], u["requests"], u["total_tokens"]) for u in used] == [  # type: ignore[index]
+        (1, 2, 24),
+        (2, 1, 12),
+    ]
+    one = await session.get_turn_usage(2)
+    assert one["input_tokens_details"]["cached_tokens"] == 0  # type: ignore[call-overload]
+    assert await session.get_turn_usage(3) == {}
+    assert await session.get_tool_usage() == [("weather", 1, 1)]
+    assert (await session.get_conversation_by_turns())[1] == [
+        {"type": "user", "tool_name": None},
+        {"type": "function_call", "tool_name": "weather"},
+        {"type": "function_call_output", "tool_name": None},
+        {"type": "assistant", "tool_name": None},
+    ]
+
+    await session.create_branch_from_turn(2, "b")
+    assert await session.get_turn_usage() == []
+    await session.store_run_usage(await run(agent, "Addio", session))
+    everything = {"requests": 4, "input_tokens": 40, "output_tokens": 8, "total_tokens": 48}
+    assert await session.get_session_usage() == everything | {"total_turns": 3}
+    assert (await session.get_session_usage("b") or {})["total_turns"] == 1
+
+    await session.switch_to_branch("main")
+    for _ in range(2):
+        await session.pop_item()
+    await session.add_items([said("user", "Another second turn")])
+    assert await session.get_turn_usage(2) == {}
+    await session.clear_session()
+    assert await session.get_session_usage("main") is None
+
+
+async def test_sessions_are_listed_with_what_is_said_about_them(
+    db: Database, sessions: MemalchemySessions
+) -> None:
+    for session_id in ("a", "b", "c"):
+        await sessions.session(session_id).add_items([said("user", session_id)])
+    await sessions.describe("a", user_id="u1", title="First")
+    assert await sessions.describe("a", title="The first") == {
+        "user_id": "u1",
+        "title": "The first",
+    }
+    await sessions.describe("c", user_id="u2")
+    await sessions.describe("new", user_id="u1")
+    await sessions.session("a").add_items([said("user", "more")])
+    await ThreadLog(db, namespace=("another framework",)).append("d", 1)
+
+    listed = await sessions.list()
+
+    assert [info.session_id for info in listed] == ["a", "c", "b"]
+    assert listed[0].metadata == {"user_id": "u1", "title": "The first"}
+    assert [info.session_id for info in await sessions.list(2)] == ["a", "c"]
+    assert [info.session_id for info in await sessions.list(pattern="[bc]")] == ["c", "b"]
+    mine = await sessions.list(filter={"user_id": "u1"})
+    assert [(info.session_id, info.updated_at is None) for info in mine] == [
+        ("a", False),
+        ("new", True),
+    ]
+    assert [i.session_id for i in await sessions.list(filter={"user_id": "u1"}, pattern="n*")] == [
+        "new"
+    ]
+    assert await sessions.describe("a", user_id=None) == {"title": "The first"}
+    assert await sessions.get("b") == listed[2]
+    assert await sessions.get("none") is None
+
+
+async def test_two_that_describe_a_session_at_once_lose_nothing(
+    sessions: MemalchemySessions,
+) -> None:
+    await asyncio.gather(*(sessions.describe("a", **{f"k{n}": n}) for n in range(6)))
+
+    assert await sessions.describe("a") == {f"k{n}": n for n in range(6)}
+
+
+async def test_sessions_are_searched(sessions: MemalchemySessions) -> None:
+    one, other = sessions.session("one"), sessions.session("other")
+    await one.add_items([said("user", "a zebra"), said("user", "a lion")])
+    await other.add_items([said("user", "another zebra")])
+
+    assert {hit.thread_id for hit in await sessions.search("zebra")} == {"one", "other"}
+    (hit,) = await sessions.search("zebra", session_id="one")
+    assert hit.value == said("user", "a zebra")
+    await one.create_branch_from_turn(2, "b")
+    assert len(await sessions.search("zebra", branch="b")) == 1
+
+
+async def test_a_deleted_session_leaves_nothing_and_takes_nothing_else_along(
+    db: Database, sessions: MemalchemySessions
+) -> None:
+    session = sessions.session("talk")
+    agent = Agent(name="a", model=Scripted("one"))
+    await session.store_run_usage(await run(agent, "1", session))
+    await session.create_branch("b")
+    await sessions.describe("talk", title="t")
+    await sessions.session("other").add_items([said("user", "stays")])
+    await ThreadLog(db).append("talk", "stays")
+
+    assert await sessions.delete("talk") is True
+
+    assert await sessions.delete("talk") is False
+    assert await sessions.get("talk") is None
+    assert await session.list_branches() == []
+    assert await sessions.store.list_items(("openai",), prefix=True) == []
+    assert await ThreadLog(db).count("talk") == 1
+    assert [info.session_id for info in await sessions.list()] == ["other"]
+    await session.switch_to_branch("main")
+    await session.add_items([said("user", "again")])
+    assert texts(await session.get_items()) == ["again"]
+
+
+async def test_a_run_waits_for_approval_across_processes(
+    db: Database, reopen: Callable[[], Database]
+) -> None:
+    deleted: list[str] = []
+
+    @function_tool(needs_approval=True)
+    def delete_file(name: str) -> str:
+        """Delete it."""
+        deleted.append(name)
+        return "gone"
+
+    def agent(*steps: Any) -> Agent[Any]:
+        return Agent(name="a", model=Scripted(*steps), tools=[delete_file])
+
+    asking = agent(("delete_file", '{"name": "x"}'))
+    session = MemalchemySession("talk", db)
+    result = await Runner.run(asking, "Delete x", session=session)
+    assert len(result.interruptions) == 1
+    runs = MemalchemyRunStates(db)
+    checkpoint_id = await runs.save("talk", result.to_state(), {"asked": "ada"})
+    assert await runs.list() == ["talk"]
+
+    async with reopen() as other:
+        answering = agent("Done.")
+        elsewhere = MemalchemyRunStates(other)
+        state = await elsewhere.load("talk", answering)
+        assert state is not None
+        state.approve(state.get_interruptions()[0])
+        await elsewhere.save("talk", state)
+        again = MemalchemySession("talk", other)
+        finished = await Runner.run(answering, state, session=again)
+        assert finished.final_output == "Done."
+        assert await elsewhere.load("talk", answering, checkpoint_id=checkpoint_id) is not None
+        assert await elsewhere.delete("talk") is True
+
+    assert deleted == ["x"]
+    assert await runs.load("talk", asking) is None
+    assert await runs.delete("talk") is False
+    assert texts(await session.get_items()) == ["Delete x", "delete_file", "gone", "Done."]
+
+
+async def test_describing_gives_up_with_a_conflict(
+    sessions: MemalchemySessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*args: Any, **options: Any) -> int:
+        raise Conflict("somebody was faster")
+
+    monkeypatch.setattr(sessions.store, "put", refuse)
+
+    with pytest.raises(Conflict, match="others described"):
+        await sessions.describe("a", title="t")

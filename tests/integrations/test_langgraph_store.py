@@ -127,6 +127,18 @@ async def test_the_database_that_it_was_given_is_not_closed_with_it(db: Database
     assert await Store(db).count(("langgraph", *NS)) == 2
 
 
+async def test_a_database_in_memory_outlives_a_store_on_it() -> None:
+    async with Database("sqlite://") as db:
+        store = MemalchemyStore(db)
+        store.put(NS, "a", {"n": 1})
+        running = [t for t in threading.enumerate() if t.name == "memalchemy-sync"]
+        del store
+        gc.collect()
+        for thread in running:
+            await asyncio.to_thread(thread.join, 20)
+        assert await Store(db).get(("langgraph", *NS), "a") == {"n": 1}
+
+
 async def test_nodes_of_a_graph_use_it_plain_and_awaited(store: MemalchemyStore) -> None:
     class State(TypedDict, total=False):
         said: str

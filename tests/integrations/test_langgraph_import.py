@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import operator
-import os
 import sqlite3
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -27,8 +26,10 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.store.postgres import AsyncPostgresStore
 from langgraph.store.sqlite import AsyncSqliteStore
 from langgraph.types import Command, interrupt
+from typer.testing import CliRunner
 
 from memalchemy import Database, NotFound
+from memalchemy.cli.app import app
 from memalchemy.errors import Corrupt, DatabaseUnreachable
 from memalchemy.integrations.langgraph import MemalchemySaver, MemalchemyStore
 from memalchemy.integrations.langgraph.importing import ImportReport, import_langgraph
@@ -450,14 +451,9 @@ def _migrated(postgres: Postgres) -> str:
     return name
 
 
-def run(*arguments: str, without: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command; *without* a package, as if it were not installed."""
-    hide = f"import sys; sys.modules[{without!r}] = None; " if without else ""
-    code = f"{hide}from memalchemy.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-    )  # fmt: skip
+async def run(*arguments: str) -> Any:
+    """What the command answers; in a thread, as it has a loop of its own."""
+    return await asyncio.to_thread(CliRunner().invoke, app, arguments)
 
 
 async def test_the_command_imports_and_says_what(place: Place, tmp_path: Path) -> None:
@@ -466,24 +462,37 @@ async def test_the_command_imports_and_says_what(place: Place, tmp_path: Path) -
     await fill(place)
     command = ["--db", f"sqlite:///{tmp_path}/{uuid4()}.db", "import", "langgraph"]
 
-    looked = run(*command, "--from", place.url, "--dry-run", "--json")
-    assert looked.returncode == 0, looked.stderr
-    done = run(*command, "--from", place.url)
-    assert done.returncode == 0, done.stderr
+    looked = await run(*command, "--from", place.url, "--dry-run", "--json")
+    assert looked.exit_code == 0, looked.output
+    done = await run(*command, "--from", place.url)
+    assert done.exit_code == 0, done.output
     assert "2 threads" in done.stdout
     assert "33 items: 32 new, 0 unchanged, 1 expired and left" in done.stdout
-    again = json.loads(run(*command, "--from", place.url, "--json").stdout)
+    again = json.loads((await run(*command, "--from", place.url, "--json")).stdout)
     assert again["new_checkpoints"] == again["new_items"] == 0
     assert again["unchanged_checkpoints"] == json.loads(looked.stdout)["new_checkpoints"] > 15
-    assert again["dry_run"] is False
-    assert json.loads(looked.stdout)["dry_run"] is True
-    assert run(*command).returncode == 2
+    assert (again["dry_run"], json.loads(looked.stdout)["dry_run"]) == (False, True)
 
 
-async def test_a_reader_that_is_not_installed_is_named(ran: Place, tmp_path: Path) -> None:
-    package = "sqlite" if ran.url.startswith("sqlite") else "postgres"
+async def test_the_command_is_refused_where_it_makes_no_sense(tmp_path: Path) -> None:
     command = ["--db", f"sqlite:///{tmp_path}/{uuid4()}.db", "import", "langgraph"]
-    refused = run(*command, "--from", ran.url, without=f"langgraph.checkpoint.{package}.aio")
 
-    assert refused.returncode != 0
+    assert (await run(*command)).exit_code == 2
+    there = ["--from", f"sqlite:///{tmp_path}/none.db"]
+    assert (await run(*command, *there, "--on-conflict", "replace")).exit_code == 2
+    missing = await run(*command, *there)
+    assert missing.exit_code == 3
+    assert "there is no file" in missing.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "package"), [("sqlite:///x.db", "sqlite"), ("postgresql://nowhere/x", "postgres")]
+)
+async def test_a_reader_that_is_not_installed_is_named(
+    url: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, f"langgraph.checkpoint.{package}.aio", None)
+    refused = await run("--db", f"sqlite:///{tmp_path}/a.db", "import", "langgraph", "--from", url)
+
+    assert refused.exit_code not in (0, 2)
     assert f"pip install langgraph-checkpoint-{package}" in refused.stderr

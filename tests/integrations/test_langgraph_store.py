@@ -7,6 +7,7 @@ import gc
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -253,19 +254,13 @@ async def test_within_a_transaction_of_its_task_nothing_waits_for_ever(
     db = store.store.db
     await store.aput(NS, "before", {"n": 1})
     async with asyncio.timeout(20), db.transaction() as tx:
-        other = asyncio.create_task(store.aput(NS, "other", {"n": 2}), context=_empty_context())
+        other = asyncio.create_task(store.aput(NS, "other", {"n": 2}), context=Context())
         await store.store.put(("langgraph", *NS), "mine", {"n": 3}, connection=tx)
         if database == "sqlite":
             await asyncio.sleep(0.05)  # the other's write is waiting for this transaction now
             assert keys(await store.asearch(NS)) == ["before"]
     await other
     assert set(keys(await store.asearch(NS))) == {"before", "mine", "other"}
-
-
-def _empty_context() -> Any:
-    import contextvars
-
-    return contextvars.Context()
 
 
 async def test_two_who_read_one_item_at_once_do_not_share_it(store: MemalchemyStore) -> None:

@@ -3184,7 +3184,7 @@ AND deltas.seq <= $6::BIGINT
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
     depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
     stored_at, payload)
-SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, deltas.namespace AS namespace,
+SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, $2::VARCHAR AS namespace,
   deltas.seq AS seq, deltas.kind AS kind, deltas.entry_key AS entry_key,
   deltas.parent_seq AS parent_seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
   deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
@@ -3192,17 +3192,17 @@ SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, deltas.namespace AS na
   deltas.status AS status, deltas.search_text AS search_text, deltas.occurred_at AS occurred_at,
   deltas.stored_at AS stored_at, deltas.payload AS payload
 FROM deltas
-WHERE deltas.tenant = $2::VARCHAR
-AND deltas.thread_id = $3::VARCHAR
-AND deltas.namespace = $4::VARCHAR
-AND deltas.seq <= $5::BIGINT
+WHERE deltas.tenant = $3::VARCHAR
+AND deltas.thread_id = $4::VARCHAR
+AND deltas.namespace = $5::VARCHAR
+AND deltas.seq <= $6::BIGINT
 AND (deltas.kind NOT IN ('write'))
 
 -- log.copying.copy_rows(table=writes)
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
     depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
     stored_at, payload)
-SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, deltas.namespace AS namespace,
+SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, $2::VARCHAR AS namespace,
   deltas.seq AS seq, deltas.kind AS kind, deltas.entry_key AS entry_key,
   deltas.parent_seq AS parent_seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
   deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
@@ -3210,17 +3210,17 @@ SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, deltas.namespace AS na
   deltas.status AS status, deltas.search_text AS search_text, deltas.occurred_at AS occurred_at,
   deltas.stored_at AS stored_at, deltas.payload AS payload
 FROM deltas
-WHERE deltas.tenant = $2::VARCHAR
-AND deltas.thread_id = $3::VARCHAR
-AND deltas.namespace = $4::VARCHAR
+WHERE deltas.tenant = $3::VARCHAR
+AND deltas.thread_id = $4::VARCHAR
+AND deltas.namespace = $5::VARCHAR
 AND deltas.kind IN ('write')
 AND deltas.label IN (
   SELECT checkpoints.checkpoint_id
   FROM checkpoints
-  WHERE checkpoints.tenant = $2::VARCHAR
-  AND checkpoints.thread_id = $3::VARCHAR
-  AND checkpoints.namespace = $4::VARCHAR
-  AND checkpoints.seq <= $5::BIGINT)
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.thread_id = $4::VARCHAR
+  AND checkpoints.namespace = $5::VARCHAR
+  AND checkpoints.seq <= $6::BIGINT)
 
 -- log.copying.has_entry()
 SELECT deltas.seq
@@ -6934,6 +6934,19 @@ AND store_items.key = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 
+-- store.queries.lifetimes_of_items()
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.lifetime
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND store_items.lifetime IS NOT NULL
+
 -- store.queries.list_expired()
 SELECT store_items.namespace, store_items.key
 FROM store_items
@@ -7201,6 +7214,15 @@ AND store_items.namespace >= $2::VARCHAR
 AND store_items.namespace < $3::VARCHAR
 AND NOT (store_items.namespace >= $4::VARCHAR
   AND store_items.namespace < $5::VARCHAR)
+
+-- store.writing.date_item()
+UPDATE store_items
+SET created_at=coalesce($1::TIMESTAMP WITH TIME ZONE, store_items.created_at),
+  updated_at=coalesce($2::TIMESTAMP WITH TIME ZONE, store_items.updated_at),
+  expires_at=coalesce($3::TIMESTAMP WITH TIME ZONE, store_items.expires_at)
+WHERE store_items.tenant = $4::VARCHAR
+AND store_items.namespace = $5::VARCHAR
+AND store_items.key = $6::VARCHAR
 
 -- store.writing.drop_other_vectors()
 DELETE FROM embeddings
@@ -7522,6 +7544,17 @@ AND (store_items.expires_at IS NULL
 AND store_items.version = $5::BIGINT
 AND store_items.created_at = $6::TIMESTAMP WITH TIME ZONE
 RETURNING store_items.expires_at
+
+-- store.writing.remove_items()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 
 -- transfer.statements.count_rows(table=threads, scope=tenant)
 SELECT count(*) AS count_1

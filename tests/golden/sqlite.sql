@@ -1579,7 +1579,7 @@ AND deltas.seq <= ?
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
     depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
     stored_at, payload)
-SELECT deltas.tenant AS tenant, ? AS thread_id, deltas.namespace AS namespace, deltas.seq AS seq,
+SELECT deltas.tenant AS tenant, ? AS thread_id, ? AS namespace, deltas.seq AS seq,
   deltas.kind AS kind, deltas.entry_key AS entry_key, deltas.parent_seq AS parent_seq,
   deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
   deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
@@ -1597,7 +1597,7 @@ AND (deltas.kind NOT IN ('write'))
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
     depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
     stored_at, payload)
-SELECT deltas.tenant AS tenant, ? AS thread_id, deltas.namespace AS namespace, deltas.seq AS seq,
+SELECT deltas.tenant AS tenant, ? AS thread_id, ? AS namespace, deltas.seq AS seq,
   deltas.kind AS kind, deltas.entry_key AS entry_key, deltas.parent_seq AS parent_seq,
   deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
   deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
@@ -4727,6 +4727,22 @@ AND store_items."key" = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
+-- store.queries.lifetimes_of_items()
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.lifetime
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items.lifetime IS NOT NULL
+
 -- store.queries.list_expired()
 SELECT store_items.namespace, store_items."key"
 FROM store_items
@@ -5015,6 +5031,14 @@ AND store_items.namespace < ?
 AND NOT (store_items.namespace >= ?
   AND store_items.namespace < ?)
 
+-- store.writing.date_item()
+UPDATE store_items
+SET created_at=coalesce(?, store_items.created_at), updated_at=coalesce(?, store_items.updated_at),
+  expires_at=coalesce(?, store_items.expires_at)
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
 -- store.writing.drop_other_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
@@ -5205,6 +5229,20 @@ AND (store_items.expires_at IS NULL
 AND store_items.version = ?
 AND store_items.created_at = ?
 RETURNING expires_at
+
+-- store.writing.remove_items()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
 
 -- transfer.statements.count_rows(table=threads, scope=tenant)
 SELECT count(*) AS count_1

@@ -160,6 +160,14 @@ class Database:
         """Whether it refuses every write, as `replica` gives it."""
         return self._reads_stale == "all"
 
+    @property
+    def holds_writer(self) -> bool:
+        """Whether an open transaction of the running task holds SQLite's only writer.
+
+        Every other write of the process waits for its end, so the task must wait for none.
+        """
+        return self._core.holds_writer
+
     def for_tenant(self, tenant: str) -> Database:
         """The same engine and pool, another tenant."""
         other = copy(self)

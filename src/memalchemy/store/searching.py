@@ -193,18 +193,24 @@ class Searching(Listing):
         threshold: float | None = None,
         metadata_filter: Mapping[str, Any] | None = None,
         *,
+        filter: Mapping[str, Any] | None = None,
+        offset: int = 0,
         prefix: bool = False,
         model: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[SemanticSearchResult]:
         """Items by the nearness of their vectors, the nearest first, each with its distance.
 
-        An item of several vectors counts by the nearest of them.
+        An item of several vectors counts by the nearest of them. *filter* is of value and metadata,
+        *metadata_filter* of the metadata alone; *offset* leaves out as many of the nearest.
         """
-        limit = check_limit(limit)
+        limit, offset = check_limit(limit), check_limit(offset)
         _check_threshold(threshold)
         path = encode_namespace(namespace)
-        wanted = Filter.parse({"$metadata": metadata_filter} if metadata_filter else None)
+        filters = [filter] if filter else []
+        if metadata_filter:
+            filters.append({"$metadata": metadata_filter})
+        wanted = Filter.parse({"$and": filters} if filters else None)
         vector = check_vector(query_embedding, "query_embedding")
         self.db.keyring.check_reveals("vectors", "a search by meaning")
         with operation("store.search", **self._about(namespace)) as event:
@@ -212,8 +218,8 @@ class Searching(Listing):
             question = Question(
                 path, prefix, None, vector, name, wanted, threshold, connection, event
             )
-            found = await self._found("vector", question, limit, [])
-        return [SemanticSearchResult(one.item, one.score, one.distance) for one in found]
+            found = await self._found("vector", question, limit + offset, [])
+        return [SemanticSearchResult(one.item, one.score, one.distance) for one in found[offset:]]
 
     async def _vector(self, query: str | None, embedding: Any | None) -> Any:
         self.db.keyring.check_reveals("vectors", "a search by meaning")

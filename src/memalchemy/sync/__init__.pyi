@@ -49,7 +49,7 @@ from memalchemy.memory.vector_store import MemoryResult
 from memalchemy.search.vectors import Metric
 from memalchemy.state import Message
 from memalchemy.statements import Program
-from memalchemy.store.batches import Batch
+from memalchemy.store.batches import Batch, Name
 from memalchemy.store.changing import Change
 from memalchemy.store.embedding import Embedder, Index
 from memalchemy.store.shelf import Lifetimes, Namespace
@@ -214,6 +214,13 @@ class Database:
 
         With a replica, the same of it under ``replica``, with ``usable`` and ``error``: a replica
         that is away does not raise.
+        """
+
+    @property
+    def holds_writer(self) -> bool:
+        """Whether an open transaction of the running task holds SQLite's only writer.
+
+        Every other write of the process waits for its end, so the task must wait for none.
         """
 
     @property
@@ -2306,6 +2313,14 @@ class Store:
                 read; ``current`` is what is there, or ``None``.
         """
 
+    def delete_batch(
+        self,
+        keys: Iterable[tuple[Namespace, str]],
+        *,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Remove items with their vectors, all in one transaction; how many were there."""
+
     @property
     def embedder(self) -> Embedder | None:
         """The function that makes vectors of texts, if there is one."""
@@ -2337,7 +2352,7 @@ class Store:
         keys: Iterable[tuple[Namespace, str]],
         *,
         connection: HostConnection | None = None,
-    ) -> dict[tuple[tuple[str, ...], str], Any]:
+    ) -> dict[Name, Any]:
         """The values of those ``(namespace, key)`` that are there. Does not prolong life."""
 
     def get_embedding(
@@ -2368,6 +2383,18 @@ class Store:
         Raises:
             Corrupt: what is stored does not match its checksum.
             KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
+        """
+
+    def get_items(
+        self,
+        keys: Iterable[tuple[Namespace, str]],
+        *,
+        refresh: bool | None = None,
+        connection: HostConnection | None = None,
+    ) -> dict[Name, StoreItem]:
+        """The items of those ``(namespace, key)`` that are there, in the order of *keys*.
+
+        With *refresh* each lives on for its ttl from now, as `get_item` has it.
         """
 
     def list_items(
@@ -2464,8 +2491,9 @@ class Store:
     ) -> list[int]:
         """Write items, all or none, as `put` writes one; their versions, in the order given.
 
-        Each is ``(namespace, key, value)`` or ``(namespace, key, value, metadata)``. Of one that is
-        given twice the last counts. The embedder is called once for all.
+        Each is ``(namespace, key, value)``, ``(namespace, key, value, metadata)`` or a `NewItem`,
+        which may have a lifetime, vectors and an *index* of its own. Of one that is given twice the
+        last counts. The embedder is called once for all that *index* says the same of.
 
         Raises:
             NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
@@ -2504,6 +2532,17 @@ class Store:
         connection: HostConnection | None = None,
     ) -> int:
         """`put` with a vector."""
+
+    def refresh(
+        self,
+        keys: Iterable[tuple[Namespace, str]],
+        *,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Let those items that are there live for their own ttl from now; how many have one.
+
+        Of two that do so at once, the later end holds. Items without a ttl stay as they are.
+        """
 
     def search(
         self,
@@ -2563,13 +2602,16 @@ class Store:
         threshold: float | None = None,
         metadata_filter: Mapping[str, Any] | None = None,
         *,
+        filter: Mapping[str, Any] | None = None,
+        offset: int = 0,
         prefix: bool = False,
         model: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[SemanticSearchResult]:
         """Items by the nearness of their vectors, the nearest first, each with its distance.
 
-        An item of several vectors counts by the nearest of them.
+        An item of several vectors counts by the nearest of them. *filter* is of value and metadata,
+        *metadata_filter* of the metadata alone; *offset* leaves out as many of the nearest.
         """
 
     def search_many(

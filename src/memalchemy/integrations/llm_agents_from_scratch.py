@@ -104,10 +104,12 @@ class MemalchemyMemoryStore(BaseMemoryStore):
         return await self.native.count()
 
     async def summary(self) -> str:
-        """How many there are, where, and the newest and the oldest, for a person."""
-        first, *rest = (await self.native.summary()).splitlines()
-        told = first.replace("EpisodeStore", type(self).__name__, 1)
-        return "\n".join([f"{told} | {self.native.store.db!r}", *rest])
+        """How many there are, where, the newest and the oldest, for a person."""
+        lines = [f"{type(self).__name__}: {await self.count()} episodes | {self.native.store.db!r}"]
+        newest, oldest = await self.native.recent(1), await self.native.oldest()
+        lines += [f"  newest: {one.headline}" for one in newest]
+        lines += [f"  oldest: {oldest.headline}"] if oldest is not None else []
+        return "\n".join(lines)
 
     async def close(self) -> None:
         """Close the connections of a database that was opened here from a URL."""

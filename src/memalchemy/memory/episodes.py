@@ -123,6 +123,12 @@ class Episode(BaseModel):
         ]
         return "\n".join(("  <episode>", *lines, "  </episode>"))
 
+    @property
+    def headline(self) -> str:
+        """When it was completed, and how its task begins."""
+        first = self.task.splitlines()[0] if self.task else ""
+        return f"{_shown(self.completed_at)} | {first[:60]}"
+
     def __str__(self) -> str:
         return self.format()
 
@@ -271,6 +277,18 @@ class EpisodeStore(BaseEpisodeStore):
             after = keys[-1]
         return found[:limit]
 
+    async def oldest(self, *, connection: HostConnection | None = None) -> Episode | None:
+        """The episode with the earliest ``completed_at``, or ``None``.
+
+        Reads the keys of all episodes, a thousand in a round trip, and one episode.
+        """
+        last: str | None = None
+        while keys := await self.store.list_keys(
+            self._times, MANY, after=last, connection=connection
+        ):
+            last = keys[-1]
+        return None if last is None else await self.get(_id_of(last), connection=connection)
+
     async def delete(self, id_: str, *, connection: HostConnection | None = None) -> None:
         """Remove an episode.
 
@@ -286,22 +304,11 @@ class EpisodeStore(BaseEpisodeStore):
         return await self.store.count(self.namespace, connection=connection)
 
     async def summary(self, *, connection: HostConnection | None = None) -> str:
-        """How many there are, the newest and the oldest."""
+        """How many there are, and the newest."""
         lines = [f"{type(self).__name__}: {await self.count(connection=connection)} episodes"]
         if newest := await self.recent(1, connection=connection):
-            oldest = await self._oldest(connection) or newest[0]
-            lines.append(f"  newest: {_headline(newest[0])}")
-            lines.append(f"  oldest: {_headline(oldest)}")
+            lines.append(f"  newest: {newest[0].headline}")
         return "\n".join(lines)
-
-    async def _oldest(self, connection: HostConnection | None) -> Episode | None:
-        """The last by time. Reads all keys, a thousand at a time, for want of a way back."""
-        last: str | None = None
-        while keys := await self.store.list_keys(
-            self._times, MANY, after=last, connection=connection
-        ):
-            last = keys[-1]
-        return None if last is None else await self.get(_id_of(last), connection=connection)
 
     async def _read_recent(self, n: int) -> list[Episode]:
         return await self.recent(n)
@@ -430,11 +437,6 @@ def _check_id(id_: str) -> str:
 
 def _episode(id_: str, value: Any) -> Episode:
     return Episode(id_=id_, **value)
-
-
-def _headline(episode: Episode) -> str:
-    first = episode.task.splitlines()[0] if episode.task else ""
-    return f"{_shown(episode.completed_at)} | {first[:60]}"
 
 
 def _shown(value: Any) -> str:

@@ -28,6 +28,5 @@ class JSONMemoryStore(MemalchemyMemoryStore):
 
 
 for name, module in list(sys.modules.items()):
-    if name.startswith("llm_agents_from_scratch.memory"):
-        if hasattr(module, "JSONMemoryStore"):
-            module.JSONMemoryStore = JSONMemoryStore  # type: ignore[attr-defined]
+    if name.startswith("llm_agents_from_scratch.memory") and hasattr(module, "JSONMemoryStore"):
+        module.JSONMemoryStore = JSONMemoryStore

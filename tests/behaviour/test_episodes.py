@@ -124,6 +124,22 @@ async def test_the_summary_counts_and_names_the_newest(store: EpisodeStore) -> N
     )
 
 
+async def test_the_oldest_is_found_and_an_episode_has_a_headline(
+    store: EpisodeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memalchemy.memory.episodes.MANY", 2)
+    assert await store.oldest() is None
+    for n in (3, 1, 0, 2):
+        await store.write(episode(f"task {n}\nsecond line", n))
+    oldest = await store.oldest()
+    assert oldest is not None
+    assert oldest.headline == "2026-03-01 12:00:00 | task 0"
+    await store.delete(oldest.id_)
+    oldest = await store.oldest()
+    assert oldest is not None
+    assert oldest.task.startswith("task 1")
+
+
 async def test_those_of_another_namespace_or_tenant_are_never_seen(db: Database) -> None:
     ada = EpisodeStore(db, namespace=("episodes", "ada"))
     bob = EpisodeStore(db, namespace=("episodes", "bob"))

@@ -497,3 +497,14 @@ async def test_a_model_may_answer_with_a_message(facts: UserMemoryStore) -> None
     )
 
     assert found == [{"content": "User likes tea", "topics": []}]
+
+
+async def test_what_does_not_fade_is_read_exactly_as_it_was_written(store: Store) -> None:
+    facts = memalchemy.UserMemoryStore(store, half_life=None)
+    await facts.add(fact("1", "User likes tea", confidence=1 / 3))
+    found = await facts.get("ada", "1")
+    assert found is not None
+    assert found.confidence == 1 / 3
+    changed = await facts.update("ada", "1", confidence=1 / 7)
+    assert changed is not None
+    assert changed.confidence == 1 / 7

@@ -30,6 +30,7 @@ from memalchemy.store.embedding import Embedder
 from memalchemy.store.shelf import Namespace
 
 PAGE = 100
+MANY = 1000
 BY_TIME = "by time"
 """Below an episode store's namespace, keys that sort by ``completed_at``, which is the caller's.
 The store orders by key or by the last write, and its index of fields finds what is equal: for the
@@ -121,6 +122,12 @@ class Episode(BaseModel):
             for name, value in extra.items()
         ]
         return "\n".join(("  <episode>", *lines, "  </episode>"))
+
+    @property
+    def headline(self) -> str:
+        """When it was completed, and how its task begins."""
+        first = self.task.splitlines()[0] if self.task else ""
+        return f"{_shown(self.completed_at)} | {first[:60]}"
 
     def __str__(self) -> str:
         return self.format()
@@ -258,7 +265,7 @@ class EpisodeStore(BaseEpisodeStore):
             keys = await self.store.list_keys(
                 self._times, max(PAGE, limit), after=after, connection=connection
             )
-            ids = [key.partition(" ")[2] for key in keys]
+            ids = [_id_of(key) for key in keys]
             places = [(self.namespace, id_) for id_ in ids]
             values = await self.store.get_batch(places, connection=connection)
             for key, id_ in zip(keys, ids, strict=True):
@@ -269,6 +276,18 @@ class EpisodeStore(BaseEpisodeStore):
                 break
             after = keys[-1]
         return found[:limit]
+
+    async def oldest(self, *, connection: HostConnection | None = None) -> Episode | None:
+        """The episode with the earliest ``completed_at``, or ``None``.
+
+        Reads the keys of all episodes, a thousand in a round trip, and one episode.
+        """
+        last: str | None = None
+        while keys := await self.store.list_keys(
+            self._times, MANY, after=last, connection=connection
+        ):
+            last = keys[-1]
+        return None if last is None else await self.get(_id_of(last), connection=connection)
 
     async def delete(self, id_: str, *, connection: HostConnection | None = None) -> None:
         """Remove an episode.
@@ -288,7 +307,7 @@ class EpisodeStore(BaseEpisodeStore):
         """How many there are, and the newest."""
         lines = [f"{type(self).__name__}: {await self.count(connection=connection)} episodes"]
         if newest := await self.recent(1, connection=connection):
-            lines.append(f"  newest: {_headline(newest[0])}")
+            lines.append(f"  newest: {newest[0].headline}")
         return "\n".join(lines)
 
     async def _read_recent(self, n: int) -> list[Episode]:
@@ -405,6 +424,10 @@ def _time_key(episode: Episode) -> str:
     return f"{micros:0{_DIGITS}} {episode.id_}"
 
 
+def _id_of(time_key: str) -> str:
+    return time_key.partition(" ")[2]
+
+
 def _check_id(id_: str) -> str:
     """An id that fits into a key with a time before it."""
     if (size := len(encode_id(check_name(id_, "id_ of an episode")))) > LONGEST_ID:
@@ -414,11 +437,6 @@ def _check_id(id_: str) -> str:
 
 def _episode(id_: str, value: Any) -> Episode:
     return Episode(id_=id_, **value)
-
-
-def _headline(episode: Episode) -> str:
-    first = episode.task.splitlines()[0] if episode.task else ""
-    return f"{_shown(episode.completed_at)} | {first[:60]}"
 
 
 def _shown(value: Any) -> str:

@@ -1215,6 +1215,12 @@ class EpisodeStore:
     def get(self, id_: str, *, connection: HostConnection | None = None) -> Episode | None:
         """The episode of that id, or ``None``."""
 
+    def oldest(self, *, connection: HostConnection | None = None) -> Episode | None:
+        """The episode with the earliest ``completed_at``, or ``None``.
+
+        Reads the keys of all episodes, a thousand in a round trip, and one episode.
+        """
+
     def recall(self, query: str, **more: Any) -> list[Episode]:
         """At most ``max_results`` episodes, by recency or by likeness to *query*.
 

@@ -1,8 +1,15 @@
-"""`MemalchemyStore`: what LazyBridge calls a store."""
+"""`MemalchemyStore`: what LazyBridge calls a store, for its memories, plans and blackboards.
+
+from memalchemy.integrations.lazybridge import MemalchemyStore
+
+store = MemalchemyStore("sqlite:///agent.db")
+memory = Memory(store=store, key="assistant")
+"""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Coroutine, Iterable, Iterator
 from dataclasses import is_dataclass
 from enum import Enum
@@ -13,12 +20,14 @@ from lazybridge.store import Store, StoreEntry
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
+from memalchemy.checkpoints import Checkpointer
+from memalchemy.contracts import Retention
 from memalchemy.database import Database
-from memalchemy.integrations.lazybridge.memories import Memories
 from memalchemy.keys import check_namespace
 from memalchemy.memory.key_value import ABSENT, KeyValue
 from memalchemy.sync import Database as BlockingDatabase
 from memalchemy.sync.bridge import Bridge
+from memalchemy.threads import ThreadLog
 
 T = TypeVar("T")
 
@@ -59,7 +68,7 @@ class MemalchemyStore(Store):
         place = ("lazybridge", *check_namespace(namespace))
         self.kv = KeyValue(self._bridge.db, namespace=place, index_text=index_text)
         """The keys, to be awaited."""
-        self.memories = Memories(self._bridge.db, place, index_text=index_text)
+        self._index_text = index_text
 
     def __repr__(self) -> str:
         return f"MemalchemyStore({self._bridge.db!r}, namespace={self.kv.namespace!r})"
@@ -132,18 +141,26 @@ class MemalchemyStore(Store):
         session_key: str = "default",
     ) -> None:
         """Set all that an agent remembers of a session."""
-        self._wait(self.memories.write(agent_id, session_key, _plain(turns), summary))
+        state = {"turns": _plain(turns), "summary": summary, "updated_at": time.time()}
+        self._wait(self._remember(agent_id, session_key, state))
 
     def read_memory(self, agent_id: str, *, session_key: str = "default") -> dict[str, Any] | None:
         """``turns``, ``summary`` and ``updated_at`` (seconds since 1970), or ``None``."""
-        found = self._wait(self.memories.read(agent_id, session_key))
-        if found is not None:
-            found["updated_at"] = found["updated_at"].timestamp()
+        found: dict[str, Any] | None = self._wait(self.memories(agent_id).load(session_key))
         return found
 
     def delete_memory(self, agent_id: str, *, session_key: str = "default") -> None:
         """Remove what an agent remembers of a session, if anything."""
-        self._wait(self.memories.delete(agent_id, session_key))
+        self._wait(self._log(agent_id).delete(session_key))
+
+    def memories(self, agent_id: str) -> Checkpointer:
+        """An agent's sessions, to be awaited and searched; a thread is a session."""
+        return Checkpointer(
+            self._bridge.db,
+            namespace=(*self.kv.namespace, "memory", agent_id),
+            retention=Retention(keep_last=1),
+            index_text=self._index_text,
+        )
 
     def close(self) -> None:
         """Close the connections that it has opened; every later call is a `RuntimeError`.
@@ -161,6 +178,20 @@ class MemalchemyStore(Store):
 
     def __del__(self) -> None:
         """Nothing: what nobody uses any more closes itself, in the thread that it has."""
+
+    async def _remember(self, agent_id: str, session_key: str, state: dict[str, Any]) -> None:
+        sessions = self.memories(agent_id)
+        if state["turns"] or state["summary"]:
+            await sessions.save(state, session_key)
+            return
+        # A state may be stored as a difference from an earlier one: what is cleared is to be gone.
+        async with self._bridge.db.transaction() as tx:
+            await self._log(agent_id).delete(session_key, connection=tx)
+            await sessions.save(state, session_key, connection=tx)
+
+    def _log(self, agent_id: str) -> ThreadLog:
+        # Checkpointer.delete would take the thread's other logs, too.
+        return ThreadLog(self._bridge.db, namespace=self.memories(agent_id).namespace)
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         if self._is_closed:

@@ -23,6 +23,7 @@ from pydantic_core import to_jsonable_python
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import Retention
 from memalchemy.database import Database
+from memalchemy.errors import NotSerialisable
 from memalchemy.keys import check_namespace
 from memalchemy.memory.key_value import ABSENT, KeyValue
 from memalchemy.sync import Database as BlockingDatabase
@@ -141,7 +142,7 @@ class MemalchemyStore(Store):
         session_key: str = "default",
     ) -> None:
         """Set all that an agent remembers of a session."""
-        state = {"turns": _plain(turns), "summary": summary, "updated_at": time.time()}
+        state = {"turns": turns, "summary": summary, "updated_at": time.time()}
         self._wait(self._remember(agent_id, session_key, state))
 
     def read_memory(self, agent_id: str, *, session_key: str = "default") -> dict[str, Any] | None:
@@ -182,7 +183,10 @@ class MemalchemyStore(Store):
     async def _remember(self, agent_id: str, session_key: str, state: dict[str, Any]) -> None:
         sessions = self.memories(agent_id)
         if state["turns"] or state["summary"]:
-            await sessions.save(state, session_key)
+            try:
+                await sessions.save(state, session_key)
+            except NotSerialisable:
+                await sessions.save(_plain(state), session_key)
             return
         # A state may be stored as a difference from an earlier one: what is cleared is to be gone.
         async with self._bridge.db.transaction() as tx:

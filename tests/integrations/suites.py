@@ -25,7 +25,9 @@ def sources(project: str, version: str, places: pytest.TempPathFactory) -> Path:
     archive = place / f"{name}.tar.gz"
     if not archive.exists():
         download = ("download", "-q", "--no-deps", "--no-binary", project, "-d", str(place))
-        subprocess.run([sys.executable, "-m", "pip", *download, f"{project}=={version}"], check=True)
+        subprocess.run(
+            [sys.executable, "-m", "pip", *download, f"{project}=={version}"], check=True
+        )
     unpacked = places.mktemp(project)
     with tarfile.open(archive) as tar:
         tar.extractall(unpacked, filter="data")

@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 import suites
 
 VERSION = "1.8.3"
@@ -20,12 +19,26 @@ MODULES = {
     "test_store_concurrent_open.py": 1,
     "test_memory.py": 30,
     "test_plan_checkpoint_atomic.py": 14,
+    "test_durable_blackboard.py": 79,
+    "test_plan_write_stamp.py": 5,
+    "test_plan_resume_history.py": 6,
+    "test_plan_paused.py": 6,
+    "test_plan_run_many.py": 8,
+    "test_replan_failure_recovery.py": 6,
+    "ext/knowledge/test_durable.py": 49,
+    "ext/delegation/test_jobs.py": 18,
 }
-LEFT_OUT: dict[str, str] = {}
-"""Of these, none. ``test_store_write_recovery.py`` is left out as a whole: it sets a timeout on the
-private connection of `Store`, and expects the error of sqlite3. What it is about, a store that goes
-on after a write that met a lock, is tested in test_lazybridge_store.py.
+"""Of each, how many pass. ``test_store_write_recovery.py`` is left out as a whole: it sets a
+timeout on the private connection of `Store`, and expects the error of sqlite3. Its scenario, a
+store that goes on after a write that met a lock, is in test_lazybridge_store.py.
 """
+
+_DIGITS = "stores a number of 5,000 digits, which no store of theirs but the one in memory takes"
+_LESSONS = "tests/unit/ext/knowledge/test_durable.py"
+LEFT_OUT = {
+    f"{_LESSONS}::test_find_lessons_skips_a_record_with_an_unstringifiable_field": _DIGITS,
+    f"{_LESSONS}::test_save_lesson_duplicate_rejection_survives_an_oversized_stored": _DIGITS,
+}
 
 
 @pytest.fixture(scope="module")
@@ -36,4 +49,4 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_lazybridges_own_tests_pass(sources: Path) -> None:
     modules = [f"tests/unit/{name}" for name in MODULES]
     found = suites.run(sources, "lazybridge_suite", *modules, left_out=LEFT_OUT)
-    assert found["passed"] == sum(MODULES.values()), found
+    assert (found["passed"], found["deselected"]) == (sum(MODULES.values()), len(LEFT_OUT)), found

@@ -180,9 +180,9 @@ async def test_a_step_reads_what_an_agent_of_another_process_said(
     script = Script("written")
     writer = Agent(engine=LLMEngine("script", provider=script), name="write")
     same = Agent(engine=LLMEngine("script", provider=Script()), store=reopened(), name="research")
-    steps = Plan(Step("write", context=from_agent("research")))
+    steps = Plan(Step("write", task=from_agent("research")))
     await Agent(engine=steps, tools=[writer, same], name="p").run("go")
-    assert reopened().read("__agent_output__:research") == "three facts"
+    assert script.asked == [["three facts"]]
 
 
 def test_workers_on_a_blackboard_each_take_other_tasks(
@@ -213,7 +213,7 @@ def test_lessons_and_approvals_are_there_for_another_process(
 
     other = reopened()
     (lesson,) = DurableKnowledgeBase(other).find_lessons("windows paths")
-    assert lesson.what_worked == "quote the path"
+    assert lesson["what_worked"] == "quote the path"
     queue = ApprovalQueue(other)
     assert queue.safe_to_call_from_any_thread
     (pending,) = queue.list_pending_tickets()

@@ -11,14 +11,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Coroutine, Iterable, Iterator
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import PurePath
 from typing import Any, Self, TypeVar
 
 from lazybridge.store import Store, StoreEntry
 from pydantic import BaseModel
-from pydantic_core import to_jsonable_python
 
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import Retention
@@ -39,9 +38,9 @@ class MemalchemyStore(Store):
     A write is whole or absent, and seen by every process; of several that compare and swap, in
     whatever processes, one wins. Keys come in the order of their code points. Values are what JSON
     has, and datetimes, UUIDs, bytes, sets and `Decimal` besides; tuples become lists, keys that are
-    numbers text; a pydantic model, dataclass, enum or path what it is in JSON. Every read builds
-    new objects. Methods may be called in any thread; an event loop that calls one waits for
-    it, as with LazyBridge's own, and may await ``kv`` instead.
+    numbers text; a pydantic model what it is in JSON, a dataclass its fields, an enum its value, a
+    path its text. Every read builds new objects. Methods may be called in any thread; an event loop
+    that calls one waits for it, as with LazyBridge's own, and may await ``kv`` instead.
 
     Args:
         db: a URL, a `Database` of memalchemy or memalchemy.sync, or the path of a SQLite file, as
@@ -220,9 +219,11 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
-    if isinstance(value, Enum | PurePath) or is_dataclass(value):
-        return to_jsonable_python(value)
-    return value
+    if isinstance(value, Enum):
+        return _plain(value.value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def _name(key: Any) -> Any:

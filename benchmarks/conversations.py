@@ -7,8 +7,9 @@ write-ahead logs included, is counted by Linux for the process, and reported wit
 a small write takes a page or two, whatever is in it.
 
 Loading gives messages on both sides: ours as `Message` objects, theirs as dicts. The first load of
-a process reads and decodes all on both sides. An agent then loads its conversation each turn: ours
-asks what is new and makes the messages anew, theirs reads all; that is reported without a target.
+a process reads and decodes all on both sides: before each, what ours holds of the conversation is
+forgotten. After it ours asks what is new and makes the messages anew, and theirs reads all; by a
+new `Conversation`, as an application makes one for each request, and by the same one again.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from benchmarks.measure import (
 from benchmarks.subjects.histories import LazyBridge, OpenAISession
 from benchmarks.workload import Message
 from memalchemy import Conversation, Database, ThreadLog
+from memalchemy.memory.recalling import forget
 from memalchemy.space import measure as space_of
 
 TURNS = 1_000
@@ -138,15 +140,20 @@ async def _loading(
             await load()
         return (time.perf_counter() - began) / 5
 
-    async def first() -> Any:
+    async def fresh() -> Any:
         return await Conversation(db, "talk").messages()
 
-    loads = {"again": talk.messages, "first": first, "theirs": theirs.load}
+    async def first() -> Any:
+        forget(talk.log, "talk")
+        return await fresh()
+
+    loads = {"again": talk.messages, "fresh": fresh, "first": first, "theirs": theirs.load}
     found = await take_turns({name: partial(timed, load) for name, load in loads.items()}, rounds)
     await theirs.close()
     await db.close()
     for which, what, target in (
         ("again", f"load {TURNS:,} turns again", None),
+        ("fresh", f"load {TURNS:,} turns by a new object, read in this process", at_least(3)),
         ("first", f"first load of {TURNS:,} turns in a process", at_least(3)),
     ):
         yield Finding(

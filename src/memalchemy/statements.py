@@ -31,6 +31,12 @@ T = TypeVar("T")
 Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
+NAMELESS = "memalchemy_nameless"
+"""The execution option of a statement of many rows whose program wants them by place alone: they
+may be sequences of any kind, which need not be made into rows with names.
+"""
+
+
 class Answer(list[Row[Any]]):
     """What a program receives for a statement: its rows, and how many rows it touched."""
 
@@ -90,7 +96,8 @@ class Statement(Generic[P]):
             for name, value in variant.items():
                 if value not in self._variants[name]:
                     raise AssertionError(f"{self.name}: {name}={value!r} is not registered")
-            self._built[key] = self._build(dialect, **variant)
+            # Threads may build it at once; all are given the same object, which caches go by.
+            self._built.setdefault(key, self._build(dialect, **variant))
         return self._built[key]
 
     def enumerate(self, dialect: Dialect) -> Iterator[tuple[str, Executable]]:

@@ -231,3 +231,60 @@ async def test_a_conversation_of_many_steps_finds_each_where_it_was_said(
 
     for n in (0, 1, 63, 64, 65, 119):
         assert await found(checkpointer, f"unique{n}x") == [ids[n]]
+
+
+async def test_what_a_superseded_checkpoint_added_is_found_at_the_next_one(
+    checkpointer: Checkpointer,
+) -> None:
+    said: list[str] = []
+    for n, word in enumerate(("apple", "banana", "cherry", "damson")):
+        said.append(word)
+        await checkpointer.save({"messages": said}, "thread", f"c{n}")
+    assert await checkpointer.delete("thread", "c1", superseded=True) is True
+    assert await checkpointer.delete("thread", "c0", superseded=True) is True
+    assert await checkpointer.delete("thread", "c0", superseded=True) is False
+
+    for word in ("apple", "banana", "cherry"):
+        assert [hit["checkpoint_id"] for hit in await checkpointer.search(word)] == ["c2"]
+    assert [hit["checkpoint_id"] for hit in await checkpointer.search("damson")] == ["c3"]
+
+
+async def test_the_words_of_a_deleted_checkpoint_go_with_it(checkpointer: Checkpointer) -> None:
+    await checkpointer.save({"messages": ["apple"]}, "thread", "c0")
+    await checkpointer.save({"messages": ["apple", "banana"]}, "thread", "c1")
+    await checkpointer.delete("thread", "c0")
+    assert await checkpointer.search("apple") == []
+
+    await checkpointer.save({"messages": ["apple", "banana", "cherry"]}, "thread", "c2")
+    await checkpointer.delete("thread", "c2", superseded=True)  # there is no next one
+    assert await checkpointer.search("cherry") == []
+
+
+async def test_of_more_words_than_fit_the_newest_stay(checkpointer: Checkpointer) -> None:
+    first = "apple " + " ".join(f"word{n}" for n in range(15_000))
+    await checkpointer.save({"messages": [first]}, "thread", "c0")
+    second = " ".join(f"thing{n}" for n in range(8_000)) + " cherry"
+    await checkpointer.save({"messages": [first, second]}, "thread", "c1")
+    await checkpointer.delete("thread", "c0", superseded=True)
+
+    assert await checkpointer.search("apple") == []
+    for word in ("word14999", "thing0", "cherry"):
+        assert [hit["checkpoint_id"] for hit in await checkpointer.search(word)] == ["c1"]
+
+
+async def test_the_words_of_some_keys_alone_are_found(db: Database) -> None:
+    checkpointer = Checkpointer(db, index_text=("messages", "notes"))
+    await checkpointer.save({"messages": ["apple"], "settings": ["banana"]}, "t", "c0")
+    state = {"messages": ["apple", "cherry"], "settings": ["damson"], "notes": "elder"}
+    await checkpointer.save(state, "t", "c1")
+
+    found = {
+        word: [hit["checkpoint_id"] for hit in await checkpointer.search(word)]
+        for word in ("apple", "banana", "cherry", "damson", "elder")
+    }
+    assert found == {
+        "apple": ["c0"], "banana": [], "cherry": ["c1"], "damson": [], "elder": ["c1"]
+    }  # fmt: skip
+    for wrong in ("messages", 7):
+        with pytest.raises(TypeError, match="list of keys"):
+            Checkpointer(db, index_text=wrong)  # type: ignore[arg-type]

@@ -31,6 +31,7 @@ from memalchemy.codec.deltas import (
     seal,
     state_checksum,
 )
+from memalchemy.codec.packing import unpack
 from memalchemy.codec.values import MAX_STATE_BYTES, Parts
 from memalchemy.errors import Corrupt
 
@@ -155,7 +156,7 @@ def test_edits_make_one_of_the_other_and_are_few(pair: tuple[bytes, bytes]) -> N
     assert sum(edit.keep + edit.drop for edit in found) <= len(old)
     assert all(min(edit) >= 0 and (edit.drop or edit.add) for edit in found)
     # All but the last are lengths that changed: they need nothing to be compressed against.
-    assert all(max(edit.drop, edit.add) <= deltas._PLAIN for edit in found[:-1])
+    assert all(max(edit.drop, edit.add) <= deltas.PLAIN for edit in found[:-1])
 
 
 @examples(120)
@@ -173,7 +174,7 @@ def test_what_is_common_is_found_to_the_byte(
     assert prefix == min(len(old), len(new)) or old[prefix] != new[prefix]
     found = edits(old, new)
     assert edited_by(old, found, new) == new
-    assert sum(edit.add for edit in found) <= 8 + deltas._PLAIN
+    assert sum(edit.add for edit in found) <= 8 + deltas.PLAIN
 
 
 @examples(150)
@@ -438,13 +439,13 @@ def test_a_frame_that_lies_about_its_size_is_corrupt() -> None:
 def test_a_deflated_body_is_read_whole_or_not_at_all(body: bytes, times: int) -> None:
     body *= times
     packed = deflated(body)
-    assert deltas.unpack(packed, len(body)) == body
+    assert unpack(packed, len(body)) == body
     for end in range(1, len(packed)):
         with pytest.raises(Corrupt):
-            deltas.unpack(packed[:end], len(body))
+            unpack(packed[:end], len(body))
     for limit in {0, len(body) // 2, len(body) - 1}:
         with pytest.raises(Corrupt):
-            deltas.unpack(packed, limit)
+            unpack(packed, limit)
 
 
 @pytest.mark.parametrize("opening", [b"\xdd", b"\xdf", b"\xdb", b"\xc6"])

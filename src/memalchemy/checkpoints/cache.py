@@ -7,15 +7,12 @@ is never filled from a transaction that may still roll back.
 from __future__ import annotations
 
 import threading
-import weakref
 from collections import OrderedDict
-from typing import Any, TypeVar
 
 from memalchemy.checkpoints.chain import CODEC, Tip
 from memalchemy.database import Database
+from memalchemy.database.sharing import shared
 from memalchemy.log import Log
-
-T = TypeVar("T")
 
 MAX_BYTES = 64 * 1024 * 1024
 SHARE = 4
@@ -85,17 +82,3 @@ class TipCache:
         found = self._tips.pop(log, None)
         if found is not None:
             self.bytes -= found[1]
-
-
-_lock = threading.Lock()
-_shared: weakref.WeakKeyDictionary[object, dict[type, Any]] = weakref.WeakKeyDictionary()
-
-
-def shared(db: Database, kind: type[T]) -> T:
-    """The one *kind* that all checkpointers on one `Database` share, made when first asked for."""
-    with _lock:
-        of_db = _shared.setdefault(db.identity, {})
-        if kind not in of_db:
-            of_db[kind] = kind()
-        found: T = of_db[kind]
-        return found

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from memalchemy.checkpoints.cache import shared
 from memalchemy.database import Database
+from memalchemy.database.sharing import shared
 from memalchemy.errors import DatabaseUnreachable, MemalchemyError
 from memalchemy.events import Event
 from memalchemy.log import Log, Position, append, append_many

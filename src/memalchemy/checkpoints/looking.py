@@ -117,6 +117,13 @@ class Looking(Scope):
         found = listing.ThreadIds(self.db, self._path, "checkpoints", pattern)
         return await found.first(check_limit(limit), connection)
 
+    async def count_threads(
+        self, pattern: str = "*", *, connection: HostConnection | None = None
+    ) -> int:
+        """How many threads with a checkpoint there are, whose ids match the glob."""
+        found = listing.ThreadIds(self.db, self._path, "checkpoints", pattern)
+        return await found.count(connection)
+
     async def search(
         self, query: str, limit: int = 10, *, connection: HostConnection | None = None
     ) -> list[dict[str, Any]]:

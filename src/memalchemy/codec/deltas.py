@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import ormsgpack
-import zstandard
 
+from memalchemy.codec.packing import PLAIN, pack, unpack
 from memalchemy.codec.values import MAX_STATE_BYTES, UNREADABLE, Parts
 from memalchemy.errors import Corrupt
 
@@ -32,14 +32,6 @@ MAX_EDITS = 64
 """For one value; the last takes in all that is left."""
 
 _CHUNK = 64 * 1024
-_RAW, _ZSTD, _DEFLATE = b"\x00", b"\x01", b"\x02"
-_WINDOW = 32 * 1024
-"""What deflate can see."""
-_BRIEF = 4 * 1024
-"""Up to here deflate packs tighter than zstd, and starts 20 times faster. It is five times as slow
-on 15 KB that do not compress."""
-_PLAIN = 8  # an addition up to here, such as a length for another, is compressed against nothing
-_SMALL = 40  # below this a zstd frame is never smaller than what it packs
 
 _SHORT = 64  # a short value is not worth an edit
 _LOOK = 32  # so many equal bytes after a difference, and the difference was a small one
@@ -112,7 +104,7 @@ def encode_delta(base: Comparison, new: Parts, level: int) -> bytes:
             recipe += (keep, drop, add)
             at_old, at_new = at_old + keep, at_new + keep
             added.append(value[at_new : at_new + add])
-            if add > _PLAIN:
+            if add > PLAIN:
                 dictionary.append(old[max(0, at_old - CONTEXT) : at_old + drop])
             at_old, at_new = at_old + drop, at_new + add
     keys: list[int | bytes] | None = None
@@ -208,7 +200,7 @@ def _contexts(old: Pieces, numbers: list[int], dictionary: Pieces) -> int:
     for j in range(0, len(numbers), 3):
         keep, drop, add = numbers[j : j + 3]
         at += keep
-        if add > _PLAIN:
+        if add > PLAIN:
             dictionary += _between(old, max(0, at - CONTEXT), at + drop)
         at += drop
         wanted += add
@@ -387,60 +379,6 @@ def check_state(parts: Parts, checksum: int) -> None:
     """Raise `Corrupt` unless *parts* is the state that was sealed."""
     if state_checksum(parts) != (checksum + 2**63) >> 32:
         raise Corrupt("a rebuilt state does not match its checksum")
-
-
-def pack(body: bytes, level: int | None, dictionary: bytes = b"") -> bytes:
-    """*body* behind a byte that says how it is packed; without a *level*, or if no smaller, as is.
-
-    What was packed with a *dictionary* is unpacked with the same.
-    """
-    if level is None:
-        return _RAW + body
-    if len(body) >= _SMALL or (dictionary and len(body) > _PLAIN):
-        how = _ZSTD
-        if len(body) <= _BRIEF and len(dictionary) + len(body) <= _WINDOW:
-            how = _DEFLATE
-            deflate = zlib.compressobj(min(level + 3, 9), zlib.DEFLATED, -15, 8, zdict=dictionary)
-            packed = deflate.compress(body) + deflate.flush()
-        else:
-            packed = zstandard.ZstdCompressor(
-                level=level, dict_data=_dictionary(dictionary), write_content_size=True
-            ).compress(body)
-        if len(packed) < len(body):
-            return how + packed
-    return _RAW + body
-
-
-def unpack(packed: bytes, limit: int, dictionary: bytes = b"") -> bytes:
-    """The inverse of `pack`; never inflates beyond *limit* bytes."""
-    packing, body = packed[:1], packed[1:]
-    if packing == _RAW:
-        return body
-    try:
-        if packing == _DEFLATE:
-            inflate = zlib.decompressobj(-15, zdict=dictionary)
-            found = inflate.decompress(body, limit + 1)  # 0 would be no bound at all
-            if len(found) > limit:
-                raise Corrupt(f"a stored payload would inflate beyond {limit:,} bytes")
-            if not inflate.eof:
-                raise Corrupt("a stored payload ends too early")
-            return found
-        if packing != _ZSTD:
-            raise Corrupt("a stored payload has an unknown packing")
-        if zstandard.frame_content_size(body) > limit:
-            raise Corrupt(f"a stored payload would inflate beyond {limit:,} bytes")
-        return zstandard.ZstdDecompressor(dict_data=_dictionary(dictionary)).decompress(
-            body, max_output_size=max(limit, 1)
-        )
-    except (zstandard.ZstdError, zlib.error) as error:
-        raise Corrupt("a stored payload cannot be decompressed") from error
-
-
-def _dictionary(content: bytes) -> zstandard.ZstdCompressionDict | None:
-    # Under 8 bytes zstd refuses a raw dictionary.
-    if len(content) < 8:
-        return None
-    return zstandard.ZstdCompressionDict(content, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
 
 
 def _spelled(key: str) -> bytes:

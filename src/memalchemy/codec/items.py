@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -12,8 +12,9 @@ from hashlib import blake2b
 from math import isfinite
 from typing import Any
 
-from memalchemy.codec import deltas, text
-from memalchemy.codec.values import decode_value, encode_value, pointer
+from memalchemy.codec import text
+from memalchemy.codec.packing import RAW, pack, pack_alone, unpack
+from memalchemy.codec.values import decode_value, decode_values, encode_value, pointer
 from memalchemy.errors import Corrupt, TooLarge
 
 CODEC = "zvalue1"
@@ -33,7 +34,6 @@ _SHORT = 100
 """Characters of a field and its value of which the word is remembered."""
 
 _WORTH_PACKING = 512
-_LEVEL = 3
 
 
 def encode_item(value: Any) -> tuple[bytes, int]:
@@ -46,8 +46,7 @@ def encode_item(value: Any) -> tuple[bytes, int]:
     encoded = encode_value(value)
     if len(encoded) > MAX_VALUE_BYTES:
         raise TooLarge("the value", len(encoded), MAX_VALUE_BYTES)
-    level = _LEVEL if len(encoded) >= _WORTH_PACKING else None
-    payload = deltas.pack(encoded, level)
+    payload = pack_alone(encoded) if len(encoded) >= _WORTH_PACKING else pack(encoded, None)
     return payload, zlib.crc32(payload)
 
 
@@ -61,7 +60,27 @@ def decode_item(payload: bytes, checksum: int, codec: str) -> Any:
         raise Corrupt(f"a stored value has the unknown codec {codec!r}")
     if zlib.crc32(payload) != checksum:
         raise Corrupt("a stored value does not match its checksum")
-    return decode_value(deltas.unpack(payload, MAX_VALUE_BYTES))
+    return decode_value(unpack(payload, MAX_VALUE_BYTES))
+
+
+def decode_items(
+    payloads: Sequence[bytes], checksums: Iterable[int], codecs: Iterable[str]
+) -> list[Any]:
+    """`decode_item` of each, in half the time.
+
+    Raises:
+        Corrupt: one of them is not as it was stored; `decode_item` says what is wrong with it.
+    """
+    if not {CODEC}.issuperset(codecs) or list(map(zlib.crc32, payloads)) != list(checksums):
+        raise Corrupt("a stored value does not match its checksum, or has an unknown codec")
+    if not all(payloads):
+        raise Corrupt("a stored value is empty")
+    return decode_values(
+        [
+            payload[1:] if payload[0] == RAW else unpack(payload, MAX_VALUE_BYTES)
+            for payload in payloads
+        ]
+    )
 
 
 def search_text(value: Any, metadata: Mapping[str, Any]) -> str | None:

@@ -15,7 +15,7 @@ import base64
 import gc
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -23,6 +23,7 @@ from uuid import UUID
 
 import ormsgpack
 
+from memalchemy.contracts import Packed
 from memalchemy.errors import Corrupt, NotSerialisable, TooLarge
 
 Parts = dict[str, bytes]
@@ -157,7 +158,8 @@ def is_heavy(values: Iterable[Any], threshold: int = 50_000) -> bool:
     seen = 0
     while level and seen <= threshold:
         seen += len(level)
-        level = gc.get_referents(*level)
+        # An object of a class in Python refers to it, and a class to everything there is.
+        level = [found for found in gc.get_referents(*level) if type(found) is not type]
     return seen > threshold
 
 
@@ -179,6 +181,14 @@ def decode_value(encoded: bytes) -> Any:
         return ormsgpack.unpackb(encoded)
     except UNREADABLE as error:
         raise Corrupt(f"a stored value cannot be decoded ({type(error).__name__})") from error
+
+
+def decode_values(encoded: Sequence[bytes]) -> list[Any]:
+    """`decode_value` of each."""
+    try:
+        return list(map(ormsgpack.unpackb, encoded))
+    except UNREADABLE:  # one of them is tagged, or none of ours
+        return list(map(decode_value, encoded))
 
 
 def may_be_binary(encoded: bytes) -> bool:
@@ -231,6 +241,8 @@ def _tag(value: Any, path: str, depth: int, fallback: Fallback | None) -> Any:
         return {"~u": value.hex}
     if kind is Decimal:
         return {"~c": str(value)}
+    if kind is Packed:
+        return {"~p": [value.format, value.data]}
     if fallback is not None:
         try:
             simpler = fallback(value)
@@ -345,6 +357,7 @@ def _meanings(own: Mapping[str, Callable[[Any], Any]]) -> dict[str, Callable[[An
         "~d": date.fromisoformat,
         "~u": lambda c: UUID(hex=c),
         "~c": Decimal,
+        "~p": lambda c: Packed(c[0], inner(c[1])),
         "~o": lambda c: {inner(k): inner(v) for k, v in c},
     }
     tags |= shared

@@ -16,7 +16,8 @@ from uuid import UUID
 
 import orjson
 
-from memalchemy.codec.deltas import CONTEXT, unpack
+from memalchemy.codec.deltas import CONTEXT
+from memalchemy.codec.packing import unpack
 from memalchemy.codec.values import MAX_STATE_BYTES, UNREADABLE, Parts, to_datetime, untag
 from memalchemy.errors import Corrupt
 

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Executable, Float
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from memalchemy.statements import Answer, Parameters
+from memalchemy.statements import NAMELESS, Answer, Parameters
 
 Processor = Callable[[Any], Any] | None
 
@@ -43,7 +43,8 @@ class Plan:
         columns = statement.exported_columns
         self.width = len(columns)
         names = [c.key for c in columns]
-        self._row = _row_type(names)
+        self._named = partial(tuple.__new__, _row_type(names))
+        self._nameless = NAMELESS in statement.get_execution_options()
         readers = [
             # SQLAlchemy's would want the code of the type that the server sends.
             _float if isinstance(c.type, Float) else processor(c.type, "result_processor", None)
@@ -60,10 +61,8 @@ class Plan:
         return found
 
     def rows(self, fetched: Iterable[Iterable[Any]]) -> list[Any]:
-        make = partial(tuple.__new__, self._row)
-        if not self._readers:
-            return list(map(make, fetched))
-        return [make(self._read(raw)) for raw in fetched]
+        given = map(self._read, fetched) if self._readers else fetched
+        return list(given if self._nameless else map(self._named, given))
 
     def _read(self, raw: Iterable[Any]) -> list[Any]:
         values = list(raw)

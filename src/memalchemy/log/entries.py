@@ -37,7 +37,7 @@ from memalchemy.log.tables import (
     same_log,
     words,
 )
-from memalchemy.statements import Program, statement
+from memalchemy.statements import NAMELESS, Program, statement
 
 EVERYTHING = 2**62
 _VALUE = ("seq", "codec", "checksum", "payload")
@@ -219,7 +219,7 @@ def read_news(d: Dialect, whole: bool) -> Executable:
     epoch is not ``p_epoch``. One row without an entry if there is none; no row if there is no log.
 
     Of entries that are not *whole* only what their values are made of: keys and times take longer
-    to read than that.
+    to read than that. Their rows may be without names.
     """
     epoch, seq = THREADS.c.epoch, DELTAS.c.seq
     # A bound for the index, which a disjunction would not be.
@@ -227,13 +227,14 @@ def read_news(d: Dialect, whole: bool) -> Executable:
         (epoch == bindparam("p_epoch", type_=epoch.type), bindparam("p_after", type_=seq.type)),
         else_=literal_column("-1", seq.type),
     )
-    return (
+    query = (
         select(THREADS.c.version, epoch, *(DELTAS.c[name] for name in (_READ if whole else _VALUE)))
         .select_from(THREADS)
         .outerjoin(DELTAS, and_(same_log(DELTAS, THREADS), is_entry(), seq >= known))
         .where(of_log(THREADS), live())
         .order_by(seq)
     )
+    return query if whole else query.execution_options(**{NAMELESS: True})
 
 
 @statement()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -164,6 +166,25 @@ class ThreadIds:
 
     async def first(self, limit: int, connection: HostConnection | None) -> list[str]:
         """The first *limit* of them, most recently written first; they may be a moment old."""
+        found: list[str] = []
+        if not limit:
+            return found
+        async with aclosing(self._pages(connection)) as pages:
+            async for ids in pages:
+                found += ids
+                if len(found) >= limit:
+                    break
+        return found[:limit]
+
+    async def count(self, connection: HostConnection | None) -> int:
+        """How many they are; one that is written while they are counted may be passed over."""
+        seen: set[str] = set()
+        async with aclosing(self._pages(connection)) as pages:
+            async for ids in pages:
+                seen.update(ids)
+        return len(seen)
+
+    async def _pages(self, connection: HostConnection | None) -> AsyncGenerator[list[str]]:
         matches = re.compile(fnmatch.translate(self.pattern)).match
         within = _range_of(self.pattern)
         binds: dict[str, Any] = {
@@ -173,16 +194,14 @@ class ThreadIds:
         }
         if within is not None:
             binds |= {"p_low": within[0], "p_high": within[1]}
-        found: list[str] = []
         after = False
-        while len(found) < limit:
+        while True:
             rows = await self._page(binds, after, within is not None, connection)
-            found += [row.thread_id for row in rows if matches(row.thread_id)]
+            yield [row.thread_id for row in rows if matches(row.thread_id)]
             if len(rows) < PAGE:
-                break
+                return
             after = True
             binds |= {"p_updated_at": rows[-1].updated_at, "p_thread_id": rows[-1].thread_id}
-        return found[:limit]
 
     async def _page(
         self, binds: dict[str, Any], after: bool, prefix: bool, connection: HostConnection | None

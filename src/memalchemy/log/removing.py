@@ -6,8 +6,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Executable, and_, bindparam, delete, null, select, update
+from sqlalchemy import Executable, and_, bindparam, delete, func, null, or_, select, update
 
+from memalchemy.codec.text import MAX_TEXT
 from memalchemy.dialects import Dialect
 from memalchemy.log.tables import (
     CHECKPOINTS,
@@ -16,6 +17,8 @@ from memalchemy.log.tables import (
     STATES,
     THREADS,
     Log,
+    binds,
+    key_range,
     of_log,
     of_thread,
     same_log,
@@ -176,6 +179,8 @@ def _bury_locked(
     d: Dialect, log: Log, heads: list[Head], scope: str, now: datetime
 ) -> Program[bool]:
     if all(head.deleted_at is not None for head in heads):
+        # Writes of a life that did not begin may wait there.
+        yield empty(d, table="deltas", scope=scope), log.binds()
         return False
     yield empty(d, table="checkpoints", scope=scope), log.binds()
     yield empty(d, table="deltas", scope=scope), log.binds()
@@ -220,26 +225,82 @@ def remove_unneeded(d: Dialect) -> Executable:
         delete(DELTAS)
         .where(of_log(DELTAS), DELTAS.c.seq == seq, DELTAS.c.kind.in_(words(*STATES)))
         .where(~named.exists(), ~built_on.exists())
-        .returning(DELTAS.c.base_seq, DELTAS.c.depth)
+        .returning(DELTAS.c.base_seq, DELTAS.c.depth, DELTAS.c.status)
     )
 
 
-def delete_checkpoint(d: Dialect, log: Log, checkpoint_id: str, now: datetime) -> Program[bool]:
-    """Delete one checkpoint, and the states that only it needed; whether it was there."""
+@statement()
+def remove_writes(d: Dialect) -> Executable:
+    """Delete the pending writes of one checkpoint; binds ``p_low`` and ``p_high`` of their keys."""
+    key = DELTAS.c.entry_key
+    low, high = (bindparam(name, type_=key.type) for name in ("p_low", "p_high"))
+    of_it = DELTAS.c.label == bindparam("p_checkpoint_id", type_=DELTAS.c.label.type)
+    return delete(DELTAS).where(
+        of_log(DELTAS), DELTAS.c.kind.in_(words("write")), key >= low, key < high, of_it
+    )
+
+
+@statement()
+def read_words(d: Dialect) -> Executable:
+    """The words that a state is found by, and those of the next checkpoint of its log."""
+    seq = bindparam("p_seq", type_=DELTAS.c.seq.type)
+    following = (
+        select(func.min(CHECKPOINTS.c.seq))
+        .where(of_log(CHECKPOINTS), CHECKPOINTS.c.seq > seq)
+        .scalar_subquery()
+    )
+    return (
+        select(DELTAS.c.seq, DELTAS.c.search_text)
+        .where(of_log(DELTAS), or_(DELTAS.c.seq == seq, DELTAS.c.seq == following))
+        .order_by(DELTAS.c.seq)
+    )
+
+
+@statement()
+def replace_words(d: Dialect) -> Executable:
+    """Let a state be found by other words."""
+    here = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
+    return update(DELTAS).where(of_log(DELTAS), here).values(binds(DELTAS, ["search_text"]))
+
+
+def hand_over_words(d: Dialect, log: Log, seq: int) -> Program[None]:
+    """Let the checkpoint after the state at *seq* be found by that one's words, too."""
+    rows = yield read_words(d), log.binds() | {"p_seq": seq}
+    if len(rows) < 2 or not rows[0].search_text:
+        return
+    both = " ".join(row.search_text for row in rows if row.search_text)
+    if len(both) > MAX_TEXT:  # the newest are what is searched for most
+        both = both[-MAX_TEXT:].partition(" ")[2]
+    yield replace_words(d), log.binds() | {"p_seq": rows[1].seq, "p_search_text": both}
+
+
+def delete_checkpoint(
+    d: Dialect, log: Log, checkpoint_id: str, now: datetime, *, superseded: bool = False
+) -> Program[bool]:
+    """Delete one checkpoint, and the states that only it needed; whether it was there.
+
+    If it is *superseded*, the next one is found by its words from now on.
+    """
     rows = yield lock_log(d), log.binds()
     if not rows or not Head._make(rows[0]).is_live(now):
         return False
     named = yield remove_name(d), log.binds() | {"p_checkpoint_id": checkpoint_id}
     if not named:
         return False
+    yield (
+        remove_writes(d),
+        log.binds() | {"p_checkpoint_id": checkpoint_id} | key_range(checkpoint_id),
+    )
     seq: int | None = named[0].seq
+    if superseded:
+        yield from hand_over_words(d, log, named[0].seq)
     moved = False
     while seq is not None:
         gone = yield remove_unneeded(d), log.binds() | {"p_seq": seq}
         if not gone:
             break
-        # A state at an odd depth is nobody's base, in any process.
-        moved = moved or gone[0].depth % 2 == 0
+        # A state at an odd depth is nobody's base, in any process, unless of another radix.
+        moved = moved or gone[0].depth % 2 == 0 or gone[0].status != 0
         seq = gone[0].base_seq
     yield move_epoch(d), log.binds() | {"p_moved": int(moved)}
     return True

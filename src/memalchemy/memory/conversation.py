@@ -2,7 +2,8 @@
 
 A message is an entry. Where the manager writes a summary, that is kept in a log beside it, with the
 position up to which it stands for the messages, so that it is made once; the log stays whole.
-Retention by age is in ``purging``, whole histories are the ``conversation_store``'s.
+Retention by age is in ``purging``, calls of tools that wait for their results are in ``exchanges``,
+whole histories are the ``conversation_store``'s.
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-from memalchemy.codec.values import encode_value
 from memalchemy.contracts import UNSET, Entry, LogReading, Seconds, Unset
-from memalchemy.database import Database, HostConnection, check_database
+from memalchemy.database import Database, HostConnection, check_database, off_loop
 from memalchemy.errors import Conflict, MemalchemyError, ThreadDeleted
 from memalchemy.events import Event, publish
+from memalchemy.memory.exchanges import Exchanging
 from memalchemy.memory.managers import ConversationManager
 from memalchemy.memory.managers.folding import FoldingManager
 from memalchemy.memory.purging import purge_messages
-from memalchemy.memory.records import Known, held, message_of, messages_of_held
+from memalchemy.memory.recalling import forget, recall
+from memalchemy.memory.records import Held, is_held, message_of, messages_of_held
 from memalchemy.memory.summarised import Beginning, Beginnings, Said, managed, within
 from memalchemy.messages import is_user_turn, role_of
 from memalchemy.state import Message, Role
@@ -31,12 +34,12 @@ TRIES = 20
 NAMESPACE = ("conversation",)
 
 
-class Conversation:
+class Conversation(Exchanging):
     """The messages of a thread, in the order in which they were said, and a policy over them.
 
     Every object on the same thread, in whatever process, sees the same messages, and two that add
-    at once lose none. Adding stores what is new and reads nothing; reading all again asks the
-    database for what is new, and whether the rest is as it was.
+    at once lose none. Adding stores what is new and reads nothing; reading what some object of this
+    process has read before asks the database for what is new, and whether the rest is as it was.
 
     Args:
         db: where to keep it.
@@ -71,9 +74,9 @@ class Conversation:
                 f"not {what}"
             )
         self.log = ThreadLog(db, namespace=namespace, index_text=index_text, ttl=ttl)
+        self._opened_in(self.log, ttl)
         self.thread_id = thread_id
         self.manager = manager
-        self._known = Known()
         self._beginnings = Beginnings(self.log, thread_id)
 
     def __repr__(self) -> str:
@@ -162,12 +165,8 @@ class Conversation:
         if after is not None:
             entries = await self.log.range(self.thread_id, after=after, connection=connection)
             return [message_of(entry.value) for entry in entries]
-        before = Known() if connection is not None else self._known
-        found = await self.log.scan(self.thread_id, held, before.seen, connection=connection)
-        known = before.grown(*found)
-        if connection is None:  # what a transaction sees may be rolled back
-            self._known = known.kept()
-        return messages_of_held(known.records)
+        known = await recall(self.log, self.thread_id, connection)
+        return await off_loop(known.size, partial(messages_of_held, known.records))
 
     async def text(self, *, connection: HostConnection | None = None) -> str:
         """`messages` as text: ``User: …`` and ``Assistant: …``, an empty line between turns."""
@@ -206,17 +205,21 @@ class Conversation:
         raise _busy(self.thread_id)
 
     async def clear(self, *, connection: HostConnection | None = None) -> int:
-        """Remove all messages and the summary; how many messages there were."""
+        """Remove all messages, the summary and an open exchange; how many messages there were."""
         async with within(self.log.db, connection) as tx:
             gone = await self.log.clear(self.thread_id, connection=tx)
+            await self._open.clear(self.thread_id, connection=tx)
             await self._beginnings.clear(tx)
+        forget(self.log, self.thread_id)
         return gone
 
     async def delete(self, *, connection: HostConnection | None = None) -> bool:
         """Delete the conversation; whether it was there. The thread's other logs stay."""
         async with within(self.log.db, connection) as tx:
             was_there = await self.log.delete(self.thread_id, connection=tx)
+            await self._open.delete(self.thread_id, connection=tx)
             await self._beginnings.delete(tx)
+        forget(self.log, self.thread_id)
         return was_there
 
     async def purge_messages(self, older_than: Seconds, batch: int = 500) -> int:
@@ -270,16 +273,16 @@ class Conversation:
         self, records: Sequence[dict[str, Any]], connection: HostConnection | None
     ) -> None:
         for _ in range(TRIES):
-            reading, said = await self.log.scan(self.thread_id, Said, connection=connection)
-            same = _same(said, records)
-            if same == len(records) == len(said):
+            known = await recall(self.log, self.thread_id, connection)
+            same = _same(known.records, records)
+            if same == len(records) == len(known.records):
                 return
             try:
                 await self.log.replace_suffix(
                     self.thread_id,
-                    said[same - 1].position if same else 0,
+                    known.positions[same - 1] if same else 0,
                     list(records[same:]),
-                    expected_version=reading.version,
+                    expected_version=0 if known.seen is None else known.seen.version,
                     connection=connection,
                 )
                 return
@@ -379,15 +382,11 @@ def parts_of(
     return [Message.of(one) for one in given], rest
 
 
-def _same(said: Sequence[Said], records: Sequence[Any]) -> int:
-    """How many of *said*, from the first on, are these records already; True is not 1."""
-    pairs = zip(said, records, strict=False)
-    differs = (
-        at
-        for at, (one, record) in enumerate(pairs)
-        if one.value != record or encode_value(one.value) != encode_value(record)
-    )
-    return next(differs, min(len(said), len(records)))
+def _same(known: Sequence[Held], records: Sequence[Any]) -> int:
+    """How many of *known*, from the first on, are these records already."""
+    pairs = enumerate(zip(known, records, strict=False))
+    differs = (at for at, (one, record) in pairs if not is_held(one, record))
+    return next(differs, min(len(known), len(records)))
 
 
 def _busy(thread_id: str) -> Conflict:

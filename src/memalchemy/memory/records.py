@@ -1,30 +1,45 @@
 """Messages from the records that `Message.to_record` made, fast, and records that are held safely.
 
 Most messages are a role and a text. Such a record cannot be changed through a message made from it,
-so one may be held and made into a message again; of others the encoding is held.
+so it may be held and made into a message again; of others the encoding is held. What is held of
+which conversation is in ``recalling``.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel
 
 from memalchemy.codec.values import decode_value, encode_value
-from memalchemy.contracts import LogReading
 from memalchemy.state import Message, Role
-
-HELD = 8 * 1024 * 1024
-"""Characters, about, that a conversation object holds of what it has read."""
 
 _ROLES: dict[str, Role | str] = {role.value: role for role in Role}
 _TEXTS = frozenset({"role", "content", "tool_call_id", "name"})
-_set = object.__setattr__
+_SAID = {"role", "content"}
 _given: dict[tuple[str, ...], set[str]] = {}
 """Which fields were given: one set for all messages alike, which `model_copy` copies."""
+
+_new = Message.__new__
+# What a model consists of. To set it by name takes twice as long.
+_set_fields, _set_given, _set_extra, _set_private = (
+    BaseModel.__dict__[name].__set__
+    for name in (
+        "__dict__",
+        "__pydantic_fields_set__",
+        "__pydantic_extra__",
+        "__pydantic_private__",
+    )
+)
+
+Held = dict[str, str] | bytes
+"""What nobody can change who is given a message of it: texts, or the encoding of a record."""
 
 
 def is_plain(record: Any) -> bool:
     """Whether a record is a role and texts alone."""
-    if type(record) is not dict or not record.keys() <= _TEXTS or "role" not in record:
+    if type(record) is not dict or "role" not in record or not record.keys() <= _TEXTS:
         return False
     return all([type(value) is str for value in record.values()])
 
@@ -35,71 +50,54 @@ def message_of(record: Any) -> Message:
     Raises:
         TypeError, ValueError: it is no record of a message.
     """
-    return _made(*_template(record)) if is_plain(record) else Message.of(record)
+    return _made(record) if is_plain(record) else Message.of(record)
 
 
-Template = tuple[dict[str, Any], set[str]]
-"""The fields of a message of texts alone, and which were given."""
+def held(record: Any) -> Held:
+    """A record as it may be held; *record* itself is given up for it."""
+    if (
+        type(record) is dict
+        and len(record) == 2
+        and type(record.get("role")) is str
+        and type(record.get("content")) is str
+    ):
+        return record  # most of them: the longer way to see it takes five times as long
+    return record if is_plain(record) else encode_value(record)
 
 
-def _template(record: dict[str, str]) -> Template:
-    role, get, names = record["role"], record.get, tuple(record)
-    fields: dict[str, Any] = {
-        "role": _ROLES.get(role, role),
-        "content": get("content"),
-        "tool_calls": (),
-        "tool_call_id": get("tool_call_id"),
-        "name": get("name"),
-        "metadata": None,
-    }
-    return fields, _given.get(names) or _given.setdefault(names, set(names))
-
-
-def _made(template: dict[str, Any], given: set[str]) -> Message:
-    # As `model_construct` does it, which takes five times as long. The fields are all there are.
-    message = Message.__new__(Message)
-    fields = template.copy()
-    fields["metadata"] = {}
-    _set(message, "__dict__", fields)
-    _set(message, "__pydantic_fields_set__", given)
-    _set(message, "__pydantic_extra__", {})
-    _set(message, "__pydantic_private__", None)
-    return message
-
-
-Held = Template | bytes
-"""What nobody can change who is given a message of it: texts, or the encoding of a record."""
-
-
-def held(position: int, record: Any, mark: int) -> Held:
-    """A record as it may be held."""
-    return _template(record) if is_plain(record) else encode_value(record)
-
-
-class Known(NamedTuple):
-    """What one object has read of a log: with it, the next reading is of what is new."""
-
-    seen: LogReading | None = None
-    records: list[Held] = []  # noqa: RUF012 - nobody changes it
-    size: int = 0
-
-    def grown(self, reading: LogReading, new: list[Held]) -> Known:
-        """This after a *reading* that went on from it."""
-        whole = reading.complete or self.seen is None
-        size = 0 if whole else self.size
-        for one in new:
-            size += len(one) if isinstance(one, bytes) else len(one[0]["content"] or "")
-        if whole:
-            return Known(reading, new, size)
-        return Known(reading, [*self.records, *new] if new else self.records, size)
-
-    def kept(self) -> Known:
-        """This, or nothing if it is too much to hold."""
-        return self if self.size <= HELD else Known()
-
-
-def messages_of_held(records: list[Held]) -> list[Message]:
+def messages_of_held(records: Iterable[Held]) -> list[Message]:
     """New messages, each call anew."""
     return [
-        Message.of(decode_value(one)) if isinstance(one, bytes) else _made(*one) for one in records
+        Message.of(decode_value(one)) if isinstance(one, bytes) else _made(one) for one in records
     ]
+
+
+def is_held(one: Held, record: Any) -> bool:
+    """Whether *one* is what would be held of *record*; True is not 1."""
+    if isinstance(one, bytes):
+        return bool(decode_value(one) == record) and one == encode_value(record)
+    return one == record and list(one) == list(record)
+
+
+def _made(record: dict[str, str]) -> Message:
+    # As `model_construct` does it, which takes five times as long. The fields are all there are.
+    role = record["role"]
+    fields: dict[str, Any] = {
+        "role": _ROLES.get(role, role),
+        "content": record.get("content"),
+        "tool_calls": (),
+        "tool_call_id": None,
+        "name": None,
+        "metadata": {},
+    }
+    given = _SAID
+    if len(record) != 2 or "content" not in record:
+        fields |= record | {"role": fields["role"]}
+        names = tuple(record)
+        given = _given.get(names) or _given.setdefault(names, set(names))
+    message = _new(Message)
+    _set_fields(message, fields)
+    _set_given(message, given)
+    _set_extra(message, {})
+    _set_private(message, None)
+    return message

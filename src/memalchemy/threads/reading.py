@@ -26,6 +26,9 @@ _ALWAYS = (datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC))
 
 Made = TypeVar("Made")
 
+_VERSION, _EPOCH, _SEQ, _CODEC, _CHECKSUM, _PAYLOAD = range(6)
+"""What `entries.read_news` begins with: its rows are not given names."""
+
 
 class Reading:
     """The reading half of `ThreadLog`: one namespace of one tenant of a database."""
@@ -83,7 +86,7 @@ class Reading:
         It will while nothing was removed or edited. Otherwise ``complete`` is set, and the entries
         are all that there are, in place of those that were read before. One round trip.
         """
-        make = partial(coding.entry, thread_id, self.db.keyring)
+        make = partial(coding.entries, thread_id, self.db.keyring)
         reading, found = await self._news(thread_id, seen, make, True, connection)
         return replace(reading, entries=found)
 
@@ -101,12 +104,12 @@ class Reading:
         returned is given beside the reading, which has no entries.
         """
 
-        keyring = self.db.keyring
+        def made(
+            positions: Sequence[int], values: Sequence[Any], marks: Sequence[int]
+        ) -> list[Made]:
+            return list(map(make, positions, values, marks))
 
-        def made(row: Any) -> Made:
-            return make(row.seq, coding.value(thread_id, keyring, row), row.checksum)
-
-        return await self._news(thread_id, seen, made, False, connection)
+        return await scan_at_once(self, thread_id, made, seen, connection)
 
     async def count(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
         """How many entries the log has. They are counted: this takes longer as there are more."""
@@ -142,6 +145,12 @@ class Reading:
                 rows = await self._ask(listing.list_named(d), values, connection, event)
                 found |= {row.thread_id: row.updated_at for row in rows}
         return found
+
+    async def count_threads(
+        self, pattern: str = "*", *, connection: HostConnection | None = None
+    ) -> int:
+        """How many threads with an entry there are, whose ids match the glob."""
+        return await listing.ThreadIds(self.db, self._path, "entries", pattern).count(connection)
 
     async def list_older(
         self, cutoff: datetime, *, after: str | None = None, limit: int = 100
@@ -201,10 +210,10 @@ class Reading:
         self,
         thread_id: str,
         seen: LogReading | None,
-        make: Callable[[Any], Made],
+        make: Callable[[Sequence[Any]], Made],
         whole: bool,
         connection: HostConnection | None,
-    ) -> tuple[LogReading, list[Made]]:
+    ) -> tuple[LogReading, Made]:
         binds = self._log(thread_id).binds() | {
             "p_now": datetime.now(UTC),
             "p_epoch": -1 if seen is None else seen.epoch,
@@ -219,12 +228,14 @@ class Reading:
             return rows
 
         with operation("thread.read", **self._about(thread_id)) as event:
-            return await self.db.read_then(
+            reading, found = await self.db.read_then(
                 program,
-                Then(partial(_reading, seen, make), coding.weight),
+                Then(partial(_reading, seen, make), _weight),
                 connection=connection,
                 event=event,
             )
+            event.cache_hit = seen is not None and not reading.complete
+            return reading, found
 
     async def _entries(
         self,
@@ -285,22 +296,43 @@ class Reading:
         return await self.db.read(program, connection=connection, event=event)
 
 
+async def scan_at_once(
+    log: Reading,
+    thread_id: str,
+    make: Callable[[Sequence[int], Sequence[Any], Sequence[int]], Made],
+    seen: LogReading | None,
+    connection: HostConnection | None,
+) -> tuple[LogReading, Made]:
+    """`Reading.scan` for a *make* that is called once, with all positions, values and checksums."""
+    keyring = log.db.keyring
+
+    def made(rows: Sequence[Any]) -> Made:
+        seqs, codecs, checksums, payloads = (
+            [row[at] for row in rows] for at in (_SEQ, _CODEC, _CHECKSUM, _PAYLOAD)
+        )
+        return make(
+            seqs, coding.values(thread_id, keyring, seqs, codecs, checksums, payloads), checksums
+        )
+
+    return await log._news(thread_id, seen, made, False, connection)
+
+
 def _hits(rows: Answer, terms: list[list[str]], keyring: Keyring) -> list[EntryHit]:
     return [coding.hit(row, terms, keyring) for row in rows]
 
 
 def _reading(
-    seen: LogReading | None, make: Callable[[Any], Made], rows: Answer
-) -> tuple[LogReading, list[Made]]:
+    seen: LogReading | None, make: Callable[[Sequence[Any]], Made], rows: Answer
+) -> tuple[LogReading, Made]:
     if not rows:
-        return LogReading([], 0, -1, -1, seen is None or seen.version != 0), []
-    version, epoch, last = rows[0].version, rows[0].epoch, rows[-1]
+        return LogReading([], 0, -1, -1, seen is None or seen.version != 0), make(())
+    version, epoch, last = rows[0][_VERSION], rows[0][_EPOCH], rows[-1]
     complete = seen is None or seen.epoch != epoch or _is_other(seen, rows)
-    if last.seq is None:
-        return LogReading([], version, epoch, -1, complete), []
+    if last[_SEQ] is None:
+        return LogReading([], version, epoch, -1, complete), make(())
     known = 1 if seen is not None and not complete and seen.position >= 0 else 0
-    found = [make(row) for row in rows[known:]]
-    return LogReading([], version, epoch, last.seq, complete, last.checksum), found
+    found = make(rows[known:] if known else rows)
+    return LogReading([], version, epoch, last[_SEQ], complete, last[_CHECKSUM]), found
 
 
 def _is_other(seen: LogReading, rows: Answer) -> bool:
@@ -309,6 +341,10 @@ def _is_other(seen: LogReading, rows: Answer) -> bool:
     The epoch stays where a standby that lagged has taken over, or an older copy was restored. What
     was read last may be among what was lost.
     """
-    if not rows or rows[0].epoch != seen.epoch or seen.position < 0:
+    if not rows or rows[0][_EPOCH] != seen.epoch or seen.position < 0:
         return False
-    return (rows[0].seq, rows[0].checksum) != (seen.position, seen.mark)
+    return (rows[0][_SEQ], rows[0][_CHECKSUM]) != (seen.position, seen.mark)
+
+
+def _weight(rows: Answer) -> int:
+    return sum([len(row[_PAYLOAD] or b"") for row in rows])

@@ -1,0 +1,161 @@
+"""What one object has read of a conversation serves every other of the process, and is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import memalchemy
+from memalchemy import Conversation, Database
+from memalchemy.contracts import LogReading
+from memalchemy.events import Event, subscribe
+from memalchemy.memory.recalling import Known, Recollection
+from memalchemy.state import Message
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"q": 1}'}}
+
+
+def texts(messages: list[Message]) -> list[str]:
+    return [message.text for message in messages]
+
+
+def conversation(db: Database, thread_id: str = "t", **settings: Any) -> Conversation:
+    return memalchemy.Conversation(db, thread_id, **settings)
+
+
+@contextmanager
+def reads() -> Any:
+    """Whether each reading of a log built on what was known."""
+    found: list[bool | None] = []
+
+    def note(event: Event) -> None:
+        if event.name == "thread.read":
+            found.append(event.cache_hit)
+
+    unsubscribe = subscribe(note)
+    try:
+        yield found
+    finally:
+        unsubscribe()
+
+
+async def test_a_new_object_reads_only_what_is_new(db: Database) -> None:
+    await conversation(db).add("q", "a")
+    await conversation(db).add({"role": "assistant", "tool_calls": [CALL]})
+    with reads() as first:
+        before = await conversation(db).messages()
+    await conversation(db).add("more", "yes")
+    with reads() as then:
+        after = await conversation(db).messages()
+        again = await memalchemy.ConversationStore(db).load("t")
+
+    assert (first, then) == ([False], [True, True])
+    assert after == again == [*before, Message.user("more"), Message.assistant("yes")]
+
+
+async def test_a_history_that_was_loaded_is_saved_without_reading_it_again(db: Database) -> None:
+    conversations = memalchemy.ConversationStore(db)
+    await conversations.save("t", [Message.user(f"m{n}") for n in range(30)])
+    history = await conversations.load("t")
+    events: list[Event] = []
+    unsubscribe = subscribe(events.append)
+    with reads() as found:
+        await conversations.save("t", [*history, Message.assistant("new")])
+    unsubscribe()
+
+    assert found == [True]
+    written = [event.details["entries"] for event in events if event.name == "thread.replace"]
+    assert written == [1]
+    assert texts(await conversations.load("t")) == [*(f"m{n}" for n in range(30)), "new"]
+
+
+@pytest.mark.usefixtures("lasting")
+async def test_what_others_changed_is_not_recalled(
+    db: Database, reopen: Callable[[], Database]
+) -> None:
+    for n in range(4):
+        await conversation(db).add(f"q{n}", f"a{n}")
+    assert len(await conversation(db).messages()) == 8
+
+    async with reopen() as theirs:
+        other = conversation(theirs)
+        await other.log.edit("t", 2, {"role": "assistant", "content": "edited"})
+        assert texts(await conversation(db).messages())[:3] == ["q0", "edited", "q1"]
+        await other.log.remove("t", [1, 2])
+        assert texts(await conversation(db).messages())[0] == "q1"
+        await other.delete()
+        assert await conversation(db).messages() == []
+        await other.add("anew", "yes")
+        assert texts(await conversation(db).messages()) == ["anew", "yes"]
+
+
+async def test_conversations_are_recalled_apart(db: Database) -> None:
+    others = [
+        conversation(db.for_tenant("other")),
+        conversation(db, namespace=("elsewhere",)),
+        conversation(db, "t2"),
+    ]
+    await conversation(db).add("q", "a")
+    assert len(await conversation(db).messages()) == 2
+
+    for at, other in enumerate(others):
+        assert await other.messages() == []
+        await other.add(f"q{at}", f"a{at}")
+    for at, other in enumerate(others):
+        assert texts(await other.messages()) == [f"q{at}", f"a{at}"]
+    assert texts(await conversation(db).messages()) == ["q", "a"]
+
+
+@pytest.mark.parametrize("end", ["clear", "delete"])
+async def test_what_is_deleted_is_not_held(db: Database, end: str) -> None:
+    talk = conversation(db)
+    await talk.add("a secret", "kept")
+    assert len(await talk.messages()) == 2
+    await getattr(talk, end)()
+
+    with reads() as found:
+        assert await conversation(db).messages() == []
+    assert found == [False]
+
+
+@pytest.fixture
+def recollection() -> Recollection:
+    return Recollection(max_bytes=100)
+
+
+def known(text: str, size: int) -> Known:
+    return Known(LogReading([], 1, 1, 1, True), [1], [{"role": "user", "content": text}], size)
+
+
+def key(thread_id: str) -> tuple[str, tuple[str, ...], str]:
+    return "default", ("conversation",), thread_id
+
+
+def test_what_was_used_longest_ago_goes_first(recollection: Recollection) -> None:
+    for n in range(4):
+        recollection.put(key(f"t{n}"), known(f"m{n}", 25))
+    assert recollection.get(key("t0")).records
+    recollection.put(key("t4"), known("m4", 25))
+
+    there = [n for n in range(5) if recollection.get(key(f"t{n}")).records]
+    assert (there, recollection.bytes) == ([0, 2, 3, 4], 100)
+
+
+def test_a_conversation_that_takes_too_much_is_not_held(recollection: Recollection) -> None:
+    recollection.put(key("t"), known("short", 25))
+    recollection.put(key("t"), known("long", 26))
+
+    assert recollection.get(key("t")) == Known()
+    assert (len(recollection), recollection.bytes) == (0, 0)
+
+
+def test_what_is_forgotten_is_not_held(recollection: Recollection) -> None:
+    recollection.put(key("t"), known("m", 25))
+    recollection.drop(key("t"))
+    recollection.drop(key("t"))
+
+    assert recollection.get(key("t")) == Known()
+    assert recollection.bytes == 0

@@ -1,56 +1,60 @@
-"""A framework's own tests, from its sdist as it was published, with our classes in place of theirs.
+"""Frameworks' own tests, from their sdists as they were published, with our classes under them.
 
-Sdists are downloaded when they are asked for, into ``MEMALCHEMY_SDISTS`` if that is set; nothing
-of them is kept here.
+An sdist is downloaded once, into ``MEMALCHEMY_SDISTS`` if that is set, beside the project and not
+in it; nothing of theirs is kept here.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterable
+import tempfile
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
+SDISTS = Path(os.environ.get("MEMALCHEMY_SDISTS") or Path(tempfile.gettempdir(), "ma-sdists"))
+HERE = Path(__file__).parent
 
 
-def sources(project: str, version: str, places: pytest.TempPathFactory) -> Path:
-    """The directory of a project's sources, unpacked anew."""
-    given = os.environ.get("MEMALCHEMY_SDISTS")
-    place = Path(given) if given else places.mktemp("sdists")
-    name = f"{project.replace('-', '_')}-{version}"
-    archive = place / f"{name}.tar.gz"
+def unpacked(package: str, version: str, place: Path) -> Path:
+    """The sdist of a package, unpacked in *place*."""
+    name = f"{package.replace('-', '_')}-{version}"
+    archive = SDISTS / f"{name}.tar.gz"
     if not archive.exists():
-        download = ("download", "-q", "--no-deps", "--no-binary", project, "-d", str(place))
-        subprocess.run(
-            [sys.executable, "-m", "pip", *download, f"{project}=={version}"], check=True
-        )
-    unpacked = places.mktemp(project)
-    with tarfile.open(archive) as tar:
-        tar.extractall(unpacked, filter="data")
-    return unpacked / name
+        SDISTS.mkdir(parents=True, exist_ok=True)
+        download = ["download", "--quiet", "--no-deps", "--no-binary", package]
+        command = [sys.executable, "-m", "pip", *download, f"{package}=={version}"]
+        subprocess.run([*command, "--dest", str(SDISTS)], check=True, timeout=300)
+    with tarfile.open(archive) as packed:
+        packed.extractall(place, filter="data")
+    return place / name
 
 
 def run(
-    sources: Path, plugin: str, *modules: str, left_out: Iterable[str], timeout: float = 300
-) -> dict[str, int]:
-    """Run test modules under a *plugin* of this directory; how many did what.
+    sdist: Path, plugin: str, *given: str, environment: Mapping[str, str] = os.environ
+) -> tuple[Counter[str], str]:
+    """How many tests passed, are expected to fail, and failed; and what pytest said.
 
-    They must pass, but for those that are *left_out*: names, or what names begin with.
+    *given* are pytest's arguments; the *plugin*, a module beside this one, puts our classes in.
     """
-    deselected = [f"--deselect={name}" for name in left_out]
-    options = ("-q", "--tb=short", "-p", plugin, "-p", "no:cacheprovider", "-W", "ignore")
+    report = sdist.parent / "report.xml"
+    options = ["-q", "-p", plugin, "-p", "no:cacheprovider", f"--junit-xml={report}"]
+    imports = [str(HERE), *(path for path in sys.path if path)]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *modules, *deselected],
-        cwd=sources,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])},
+        [sys.executable, "-m", "pytest", *options, *given],
+        cwd=sdist,
+        env={**environment, "PYTHONPATH": os.pathsep.join(imports)},
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=500,
     )
-    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
-    counts = re.findall(r"(\d+) (\w+)", done.stdout.splitlines()[-1])
-    return {word: int(number) for number, word in counts}
+    counts: Counter[str] = Counter()
+    for case in ET.parse(report).iter("testcase"):
+        outcome = case[0] if len(case) else None
+        kind = "passed" if outcome is None else outcome.get("type", outcome.tag)
+        counts[kind.removeprefix("pytest.")] += 1
+    return counts, done.stdout[-6000:] + done.stderr[-2000:]

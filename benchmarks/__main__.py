@@ -32,7 +32,7 @@ GROUPS = (
 )
 """The modules that measure."""
 
-APART = ("openai_sessions",)
+APART = ("openai_sessions", "lazybridge_memories")
 """Those that are measured where ``--only`` names them."""
 
 

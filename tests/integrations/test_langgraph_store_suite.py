@@ -8,65 +8,30 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
-import tarfile
-import tempfile
-import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import suites
 from langgraph_store_tests import VERSIONS
 
 from servers import Postgres, migrated_database
-
-SDISTS = Path(os.environ.get("MEMALCHEMY_SDISTS") or Path(tempfile.gettempdir(), "ma-sdists"))
-HERE = Path(__file__).parent
 
 Unpacked = Callable[[str], Path]
 
 
 @pytest.fixture
 def unpacked(tmp_path: Path) -> Unpacked:
-    """Gives the sdist of a package, unpacked. It is downloaded once, beside the project."""
-
-    def unpack(package: str) -> Path:
-        name = f"{package.replace('-', '_')}-{VERSIONS[package]}"
-        archive = SDISTS / f"{name}.tar.gz"
-        if not archive.exists():
-            SDISTS.mkdir(parents=True, exist_ok=True)
-            download = ["download", "--quiet", "--no-deps", "--no-binary", ":all:"]
-            command = [sys.executable, "-m", "pip", *download, f"{package}=={VERSIONS[package]}"]
-            subprocess.run([*command, "--dest", str(SDISTS)], check=True, timeout=300)
-        with tarfile.open(archive) as packed:
-            packed.extractall(tmp_path, filter="data")
-        return tmp_path / name
-
-    return unpack
+    """Gives the sdist of a package, unpacked."""
+    return lambda package: suites.unpacked(package, VERSIONS[package], tmp_path)
 
 
 def run(sdist: Path, *files: str, **environment: str) -> tuple[Counter[str], str]:
     """How many tests passed, are expected to fail, and failed; and what pytest said."""
-    report = sdist.parent / "report.xml"
-    options = ["-q", "-p", "langgraph_store_swap", "-p", "no:cacheprovider"]
-    options += ["-o", "addopts=", "-o", "asyncio_mode=auto", f"--junit-xml={report}"]
-    imports = [str(HERE), *(path for path in sys.path if path)]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *(f"tests/{name}.py" for name in files)],
-        cwd=sdist,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(imports)} | environment,
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
-    counts: Counter[str] = Counter()
-    for case in ET.parse(report).iter("testcase"):
-        outcome = case[0] if len(case) else None
-        kind = "passed" if outcome is None else outcome.get("type", outcome.tag)
-        counts[kind.removeprefix("pytest.")] += 1
-    return counts, done.stdout[-6000:] + done.stderr[-2000:]
+    options = ["-o", "addopts=", "-o", "asyncio_mode=auto", *(f"tests/{f}.py" for f in files)]
+    environment = {**os.environ, **environment}
+    return suites.run(sdist, "langgraph_store_swap", *options, environment=environment)
 
 
 def test_langgraphs_tests_of_its_store_in_memory_pass(unpacked: Unpacked) -> None:

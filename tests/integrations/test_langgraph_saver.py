@@ -265,7 +265,7 @@ async def test_the_first_write_in_a_place_stays_and_special_ones_are_replaced(
     read = await saver.aget_tuple(at)
     assert read is not None
     assert read.pending_writes == [
-        ("t", "__error__", "e2"),
+        ("t", "__error__", "e3"),
         ("t", "v", "first"),
         ("t", "w", "new"),
     ]

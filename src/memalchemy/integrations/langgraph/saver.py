@@ -163,7 +163,8 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
     ) -> None:
         """Save what a task wrote after a checkpoint, which may be saved later.
 
-        Of writes in the same place the first stays; those of special channels alone replace.
+        Of writes in the same place the first stays; of those of a special channel, as an error or
+        an interrupt, the last.
 
         Raises:
             ThreadDeleted: the thread has been deleted since the checkpoint came to be.
@@ -177,7 +178,6 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
             task_id,
             task_path=task_path,
             indexes=[WRITES_IDX_MAP.get(channel, at) for at, (channel, _) in enumerate(writes)],
-            overwrite=all(channel in WRITES_IDX_MAP for channel, _ in writes),
             made_at=shapes.made_at(checkpoint_id),
         )
 

@@ -172,7 +172,7 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
         thread_id, checkpoint_ns = shapes.place_of(config)
         checkpoint_id = str(config["configurable"]["checkpoint_id"])
         await self.checkpointer(checkpoint_ns).put_writes(
-            [(channel, Packed(*self.serde.dumps_typed(value))) for channel, value in writes],
+            [(channel, shapes.dumps(self.serde, value)) for channel, value in writes],
             thread_id,
             checkpoint_id,
             task_id,

@@ -155,8 +155,8 @@ def test_what_is_remembered_is_bounded_and_what_is_used_stays() -> None:
     kept: Recent[int, int] = Recent(100)
     for n in range(1000):
         kept.put(n, n, 10)
-        assert kept.get(0, 10) == 0
-    assert sum(kept.get(n, 0) is not None for n in range(1000)) <= 10
+        assert kept.get(0) == 0
+    assert sum(kept.get(n) is not None for n in range(1000)) <= 10
     kept.put(-1, -1, 51)
-    assert kept.get(-1, 51) is None
+    assert kept.get(-1) is None
     assert messages.MAX_BYTES <= 32 * 1024 * 1024

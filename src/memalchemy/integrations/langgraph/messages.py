@@ -44,21 +44,24 @@ class Recent(Generic[K, V]):
 
     def __init__(self, max_bytes: int) -> None:
         self._half = max_bytes // 2
-        self._young: dict[K, V] = {}
-        self._old: dict[K, V] = {}
+        self._young: dict[K, tuple[V, int]] = {}
+        self._old: dict[K, tuple[V, int]] = {}
         self._bytes = 0
 
-    def get(self, key: K, size: int) -> V | None:
+    def get(self, key: K) -> V | None:
         found = self._young.get(key)
-        if found is None and (found := self._old.get(key)) is not None:
-            self.put(key, found, size)
-        return found
+        if found is not None:
+            return found[0]
+        if (found := self._old.get(key)) is None:
+            return None
+        self.put(key, *found)
+        return found[0]
 
     def put(self, key: K, value: V, size: int) -> None:
         if self._bytes + size > self._half:
             self._old, self._young, self._bytes = self._young, {}, 0
         if size <= self._half:
-            self._young[key] = value
+            self._young[key] = value, size
             self._bytes += size
 
 
@@ -104,7 +107,7 @@ class Made(NamedTuple):
         return message
 
 
-_written: Recent[tuple[type, bytes], ormsgpack.Ext] = Recent(MAX_BYTES)
+_written: Recent[tuple[type, bytes], Any] = Recent(MAX_BYTES)
 _read: Recent[bytes, Made] = Recent(MAX_BYTES)
 
 
@@ -128,7 +131,7 @@ def loads(serde: SerializerProtocol, form: str, data: bytes) -> Any:
     def read(code: int, inner: bytes) -> Any:
         if code != jsonplus.EXT_PYDANTIC_V2:
             return hook(code, inner)
-        made = _read.get(inner, 4 * len(inner))
+        made = _read.get(inner)
         if made is not None:
             return made.again()
         message = hook(code, inner)
@@ -147,11 +150,10 @@ def _write(value: Any) -> Any:
         key = kind, ormsgpack.packb(value.__dict__, option=_EXACT)
     except ormsgpack.MsgpackEncodeError:
         return jsonplus._msgpack_default(value)
-    size = 4 * len(key[1])
-    found = _written.get(key, size)
+    found = _written.get(key)
     if found is None:
         found = jsonplus._msgpack_default(value)
-        _written.put(key, found, size)
+        _written.put(key, found, 4 * len(key[1]))
     return found
 
 

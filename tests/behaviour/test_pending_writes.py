@@ -50,6 +50,16 @@ async def test_the_first_write_in_a_place_stays_unless_a_later_one_is_to_overwri
     assert await values_of(checkpointer, "t", "cp") == ["third"]
 
 
+async def test_in_a_place_below_zero_the_last_write_stays_also_among_others(
+    checkpointer: Checkpointer,
+) -> None:
+    for value in ("first", "second"):
+        both = [("answer", value), ("said", value)]
+        await checkpointer.put_writes(both, "t", "cp", "task", indexes=[-4, 1])
+
+    assert await values_of(checkpointer, "t", "cp") == ["second", "first"]
+
+
 async def test_writes_before_their_checkpoint_make_no_checkpoint(
     checkpointer: Checkpointer,
 ) -> None:

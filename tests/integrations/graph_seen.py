@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage
-from langgraph.checkpoint.base import RESUME, WRITES_IDX_MAP, CheckpointTuple, PendingWrite
+from langgraph.checkpoint.base import CheckpointTuple, PendingWrite
 from langgraph.types import Send, StateSnapshot
 
 IDS = re.compile(
@@ -62,9 +62,6 @@ class Ordinals:
     def writes(self, pending: Iterable[PendingWrite]) -> dict[str, list]:
         """Of each task in their order. Of two tasks the order is that of their paths, and of two
         without a path that of their ids, which says nothing.
-
-        Answers of a task that has come to its end are left out: nobody reads them again, and
-        LangGraph's savers replace them (in memory) or do not (in SQL).
         """
         by_task: dict[str, list] = {}
         for task, channel, value in pending:
@@ -72,9 +69,6 @@ class Ordinals:
         unmet = [task for task in by_task if task not in self.names]
         for task in sorted(unmet, key=lambda task: IDS.sub("#", repr(by_task[task]))):
             self._name(task)
-        for task, writes in by_task.items():
-            if task != NO_TASK and any(channel not in WRITES_IDX_MAP for channel, _ in writes):
-                by_task[task] = [write for write in writes if write[0] != RESUME]
         return {self._name(task): self.of(writes) for task, writes in by_task.items()}
 
     def snapshot(self, state: StateSnapshot) -> dict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gc
 import sqlite3
 import threading
 from collections.abc import Sequence
@@ -264,7 +265,7 @@ async def test_the_first_write_in_a_place_stays_and_special_ones_are_replaced(
     read = await saver.aget_tuple(at)
     assert read is not None
     assert read.pending_writes == [
-        ("t", "__error__", "e2"),
+        ("t", "__error__", "e3"),
         ("t", "v", "first"),
         ("t", "w", "new"),
     ]
@@ -513,6 +514,46 @@ def test_a_saver_needs_no_loop_and_serves_several(tmp_path: Path) -> None:
     saver.close()
 
 
+async def test_the_database_that_a_saver_was_given_is_not_closed_with_it(db: Database) -> None:
+    async with MemalchemySaver(db) as saver:
+        graph = chat(saver)
+        await graph.ainvoke(said("one", "1"), thread())
+        graph.invoke(said("two", "2"), thread())
+    graph.invoke(said("three", "3"), thread())  # a later use opens anew
+    saver.close()
+    del saver, graph
+    gc.collect()
+
+    assert len((await chat(MemalchemySaver(db)).aget_state(thread())).values["messages"]) == 6
+
+
+@pytest.mark.parametrize("ends", [lambda saver: saver.close(), lambda saver: None])
+async def test_a_database_in_memory_outlives_a_saver_on_it(ends: Any) -> None:
+    async with Database("sqlite://") as db:
+        saver = MemalchemySaver(db)
+        chat(saver).invoke(said("one", "1"), thread())
+        running = [t for t in threading.enumerate() if t.name == "memalchemy-sync"]
+        assert running
+        ends(saver)
+        del saver
+        gc.collect()
+        for one in running:
+            await asyncio.to_thread(one.join, 20)
+        assert not any(one.is_alive() for one in running)
+        assert await MemalchemySaver(db).aget_tuple(thread()) is not None
+
+
+def test_savers_on_one_database_share_a_thread(tmp_path: Path) -> None:
+    db = Database(f"sqlite:///{tmp_path}/a.db")
+    before = {t for t in threading.enumerate() if t.name == "memalchemy-sync"}
+    savers = [MemalchemySaver(db) for _ in range(3)]
+    for saver in savers:
+        chat(saver).invoke(said("one", "1"), thread())
+    running = {t for t in threading.enumerate() if t.name == "memalchemy-sync"} - before
+    assert len(running) == 1
+    asyncio.run(db.close())
+
+
 def test_a_saver_works_on_a_database_of_memalchemy_sync(tmp_path: Path) -> None:
     with memalchemy.sync.Database(f"sqlite:///{tmp_path}/a.db") as db:
         chat(MemalchemySaver(db)).invoke(said("one", "1"), thread())
@@ -520,7 +561,7 @@ def test_a_saver_works_on_a_database_of_memalchemy_sync(tmp_path: Path) -> None:
 
 
 def test_what_is_no_database_is_refused_by_its_type() -> None:
-    with pytest.raises(TypeError, match=r"takes a memalchemy\.Database or a URL, not int"):
+    with pytest.raises(TypeError, match=r"takes a memalchemy\.Database, not int"):
         MemalchemySaver(3)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -332,6 +334,23 @@ async def test_two_in_memory_share_nothing() -> None:
     await one.save(said("a"), "t")
 
     assert await two.load("t") is None
+
+
+async def test_a_database_in_memory_outlives_a_checkpointer_on_it() -> None:
+    async with Database("sqlite://") as db:
+        checkpointer = MemalchemyCheckpointer(db)
+        await checkpointer.save(said("a"), "t")
+        running = {t for t in threading.enumerate() if t.name == "memalchemy-sync"}
+        assert checkpointer.get_thread_ids() == ["t"]
+        running = {t for t in threading.enumerate() if t.name == "memalchemy-sync"} - running
+        await checkpointer.close()
+        del checkpointer
+        gc.collect()
+        for one in running:
+            await asyncio.to_thread(one.join, 20)
+        assert running
+        assert not any(one.is_alive() for one in running)
+        assert await MemalchemyCheckpointer(db).load("t") is not None
 
 
 async def test_locus_registry_finds_it(tmp_path: Path) -> None:

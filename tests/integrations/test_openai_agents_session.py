@@ -54,6 +54,14 @@ async def test_who_names_a_url_twice_shares_a_database(tmp_path: Any) -> None:
     assert MemalchemySession("a", "sqlite://").db is not MemalchemySession("a", "sqlite://").db
 
 
+async def test_a_closed_session_leaves_the_database_that_it_was_given_open() -> None:
+    async with Database("sqlite://") as db:
+        session = MemalchemySession("a", db)
+        await session.add_items([said("user", "hi")])
+        await session.close()
+        assert texts(await MemalchemySession("a", db).get_items()) == ["hi"]
+
+
 async def test_items_come_back_as_they_were_in_the_order_they_were_added(
     session: MemalchemySession,
 ) -> None:

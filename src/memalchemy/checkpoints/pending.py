@@ -53,7 +53,8 @@ class Pending(Scope):
         Args:
             writes: pairs of a channel and a value.
             indexes: the place of each among the task's writes; 0, 1, …, if not given. Of writes in
-                the same place the first stays, unless a later call is to *overwrite*.
+                the same place the first stays, unless a later call is to *overwrite*; in a place
+                below 0 the last.
             made_at: when the checkpoint came to be. One from after the thread's deletion belongs to
                 its next life: the write is kept, and seen once a checkpoint has begun that.
 

@@ -94,7 +94,8 @@ def read(
 def writes_of(rows: Iterable[Any], keyring: Keyring) -> list[PendingWrite]:
     """What rows of writes come to, in the order of (task_path, task_id, index).
 
-    Of writes of one task with one index the first stands, unless a later call was to overwrite.
+    Of writes of one task with one index the first stands, unless a later call was to overwrite;
+    below 0 the last.
     """
     found: dict[tuple[str, int], PendingWrite] = {}
     for row in sorted(rows, key=lambda row: row.seq):
@@ -103,7 +104,7 @@ def writes_of(rows: Iterable[Any], keyring: Keyring) -> list[PendingWrite]:
             stored.payload, stored.checksum, stored.codec
         )
         for index, channel, value in writes:
-            if row.status or (task_id, index) not in found:
+            if row.status or index < 0 or (task_id, index) not in found:
                 found[task_id, index] = PendingWrite(task_id, index, channel, value, task_path)
     return sorted(found.values(), key=lambda one: (one.task_path, one.task_id, one.index))
 

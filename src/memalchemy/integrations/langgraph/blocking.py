@@ -1,10 +1,9 @@
-"""The synchronous family of `MemalchemySaver`: the other one, on a loop in a thread of its own."""
+"""The synchronous family of `MemalchemySaver`: the other one, over a `Bridge`."""
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, Self, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -15,41 +14,18 @@ from langgraph.checkpoint.base import (
     DeltaChannelHistory,
 )
 
-from memalchemy.database import Database
-from memalchemy.sync.face import Face, LazyIterator, wait
-from memalchemy.sync.loop import Caller, Loop
-
-T = TypeVar("T")
+from memalchemy.sync.bridge import Bridge
+from memalchemy.sync.face import LazyIterator
 
 
 class Blocking:
     """Methods that wait. May be called in any thread, one that runs an event loop too."""
 
-    db: Database
-    _loop: Loop
-
-    def _connect(self, db: Any) -> Database:
-        """Take a database as it is given, and its loop if it has one."""
-        if isinstance(db, str):
-            db = Database(db)
-        if isinstance(db, Face) and isinstance(db._async, Database):
-            self._loop = db._loop
-            return db._async
-        if not isinstance(db, Database):
-            given, name = type(db).__qualname__, type(self).__name__
-            raise TypeError(f"{name} takes a memalchemy.Database or a URL, not {given}")
-        self._loop = Loop(partial(db.identity.close, in_thread=False))  # type: ignore[attr-defined]
-        return db
-
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        return wait(self._loop, None, work, Caller())
+    _bridge: Bridge
 
     def close(self) -> None:
-        """Close the connections that the methods without ``await`` have opened, and their thread.
-
-        A later use opens anew.
-        """
-        self._loop.close(self.db.close)
+        """Close the database, if it was given as a URL; a later use opens it anew."""
+        self._bridge.close()
 
     def __enter__(self) -> Self:
         return self
@@ -59,7 +35,7 @@ class Blocking:
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """See `aget_tuple`."""
-        found: CheckpointTuple | None = self._wait(self.aget_tuple(config))
+        found: CheckpointTuple | None = self._bridge.wait(self.aget_tuple(config))
         return found
 
     def list(
@@ -72,7 +48,7 @@ class Blocking:
     ) -> Iterator[CheckpointTuple]:
         """See `alist`; read as it is used."""
         found = self.alist(config, filter=filter, before=before, limit=limit)
-        return LazyIterator(found, lambda work: self._wait(work))
+        return LazyIterator(found, self._bridge.wait)
 
     def put(
         self,
@@ -82,7 +58,8 @@ class Blocking:
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """See `aput`."""
-        stored: RunnableConfig = self._wait(self.aput(config, checkpoint, metadata, new_versions))
+        saving = self.aput(config, checkpoint, metadata, new_versions)
+        stored: RunnableConfig = self._bridge.wait(saving)
         return stored
 
     def put_writes(
@@ -93,29 +70,29 @@ class Blocking:
         task_path: str = "",
     ) -> None:
         """See `aput_writes`."""
-        self._wait(self.aput_writes(config, writes, task_id, task_path))
+        self._bridge.wait(self.aput_writes(config, writes, task_id, task_path))
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """See `aget_delta_channel_history`."""
-        return self._wait(self.aget_delta_channel_history(config=config, channels=channels))
+        return self._bridge.wait(self.aget_delta_channel_history(config=config, channels=channels))
 
     def delete_thread(self, thread_id: str) -> None:
         """See `adelete_thread`."""
-        self._wait(self.adelete_thread(thread_id))
+        self._bridge.wait(self.adelete_thread(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """See `adelete_for_runs`."""
-        self._wait(self.adelete_for_runs(run_ids))
+        self._bridge.wait(self.adelete_for_runs(run_ids))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """See `acopy_thread`."""
-        self._wait(self.acopy_thread(source_thread_id, target_thread_id))
+        self._bridge.wait(self.acopy_thread(source_thread_id, target_thread_id))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """See `aprune`."""
-        self._wait(self.aprune(thread_ids, strategy=strategy))
+        self._bridge.wait(self.aprune(thread_ids, strategy=strategy))
 
     aget_tuple: Any
     alist: Any

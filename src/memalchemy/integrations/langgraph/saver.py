@@ -32,6 +32,7 @@ from memalchemy.contracts import CheckpointInfo, Packed, Seconds, Snapshot
 from memalchemy.database import Database
 from memalchemy.integrations.langgraph import shapes
 from memalchemy.integrations.langgraph.blocking import Blocking
+from memalchemy.sync.bridge import Bridge
 
 PAGE = 20
 RADIX, LEVEL = 32, 6
@@ -47,7 +48,8 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
     in any loop. A state is stored as a difference from another, messages are found by their words.
 
     Args:
-        db: a `Database`, one of `memalchemy.sync`, or a URL.
+        db: a `Database`, one of `memalchemy.sync`, or a URL. Closing the saver closes what it has
+            opened, of a URL, and leaves a database that it was given open.
         serde: what turns values into bytes and back. Without it LangGraph's own, which makes
             objects of no classes but those it knows; yours are named in
             ``JsonPlusSerializer(allowed_msgpack_modules=[…])``. What an `EncryptedSerializer` has
@@ -65,7 +67,8 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
         ttl: Seconds | None = None,
     ) -> None:
         super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=None))
-        self.db = self._connect(db)
+        self._bridge = Bridge(db, self)
+        self.db = self._bridge.db
         self._options: dict[str, Any] = {
             "index_text": index_text,
             "ttl": ttl,
@@ -82,7 +85,7 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await self.db.close()
+        await self._bridge.aclose()
 
     def checkpointer(self, checkpoint_ns: str = "") -> Checkpointer:
         """The native checkpointer of a checkpoint namespace: to search, list, measure and prune."""
@@ -160,7 +163,8 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
     ) -> None:
         """Save what a task wrote after a checkpoint, which may be saved later.
 
-        Of writes in the same place the first stays; those of special channels alone replace.
+        Of writes in the same place the first stays; of those of a special channel, as an error or
+        an interrupt, the last.
 
         Raises:
             ThreadDeleted: the thread has been deleted since the checkpoint came to be.
@@ -168,13 +172,12 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
         thread_id, checkpoint_ns = shapes.place_of(config)
         checkpoint_id = str(config["configurable"]["checkpoint_id"])
         await self.checkpointer(checkpoint_ns).put_writes(
-            [(channel, Packed(*self.serde.dumps_typed(value))) for channel, value in writes],
+            [(channel, shapes.dumps(self.serde, value)) for channel, value in writes],
             thread_id,
             checkpoint_id,
             task_id,
             task_path=task_path,
             indexes=[WRITES_IDX_MAP.get(channel, at) for at, (channel, _) in enumerate(writes)],
-            overwrite=all(channel in WRITES_IDX_MAP for channel, _ in writes),
             made_at=shapes.made_at(checkpoint_id),
         )
 

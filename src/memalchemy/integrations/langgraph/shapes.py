@@ -19,6 +19,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from memalchemy.contracts import CheckpointInfo, Packed
 from memalchemy.errors import MemalchemyError
+from memalchemy.integrations.langgraph import messages
 from memalchemy.keys import check_name
 from memalchemy.metadata import check_metadata
 
@@ -114,11 +115,11 @@ def has(state: Mapping[str, Any], channel: str) -> bool:
 
 
 def dumps(serde: SerializerProtocol, value: Any) -> Packed:
-    return Packed(*serde.dumps_typed(value))
+    return Packed(*messages.dumps(serde, value))
 
 
 def loads(serde: SerializerProtocol, value: Packed) -> Any:
-    return serde.loads_typed((value.format, value.data))
+    return messages.loads(serde, value.format, value.data)
 
 
 def to_state(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from locus.core.protocols import CheckpointerCapabilities
 from locus.core.state import AgentState
@@ -16,10 +15,6 @@ from memalchemy import Checkpointer, Database, NotFound, Retention, ThreadLog
 from memalchemy.contracts import Seconds
 from memalchemy.database import HostConnection
 from memalchemy.integrations.locus.place import Place
-from memalchemy.sync.face import wait
-from memalchemy.sync.loop import Caller, Loop
-
-T = TypeVar("T")
 
 EVERY = 2**31 - 1
 
@@ -77,7 +72,6 @@ class MemalchemyCheckpointer(Place, BaseCheckpointer):
         self._logs = ThreadLog(self.db, namespace=self._namespace)
         self._index_text = index_text
         self._steps: dict[str, frozenset[str]] = {}
-        self._loop = Loop(partial(_closed, self.db))
 
     @property
     def capabilities(self) -> CheckpointerCapabilities:
@@ -209,15 +203,15 @@ class MemalchemyCheckpointer(Place, BaseCheckpointer):
 
     def get_thread_ids(self) -> list[str]:
         """`list_threads`, all of them."""
-        return self._wait(self.list_threads(EVERY))
+        return self._bridge.wait(self.list_threads(EVERY))
 
     def get_checkpoint_count(self, thread_id: str | None = None) -> int:
         """How many checkpoints a thread has, 0 if it is not there; without an id, all threads."""
-        return self._wait(self._count(thread_id))
+        return self._bridge.wait(self._count(thread_id))
 
     def clear(self) -> None:
         """Delete all threads of this tenant and namespace."""
-        self._wait(self._clear())
+        self._bridge.wait(self._clear())
 
     def _note_steps(self, thread_id: str, state: AgentState) -> None:
         if steps := state.metadata.get(STEPS):
@@ -232,15 +226,6 @@ class MemalchemyCheckpointer(Place, BaseCheckpointer):
     async def _clear(self) -> None:
         for thread_id in await self.list_threads(EVERY):
             await self.delete(thread_id)
-
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        return wait(self._loop, None, work, Caller())
-
-
-async def _closed(db: Database) -> None:
-    # A server's connections belong to the loop that opened them; SQLite's belong to none.
-    if not db.dialect.single_writer:
-        await db.close()
 
 
 def _canonical(state: AgentState) -> dict[str, Any]:

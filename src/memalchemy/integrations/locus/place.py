@@ -8,6 +8,7 @@ from typing import Self
 
 from memalchemy import Database
 from memalchemy.keys import check_namespace
+from memalchemy.sync.bridge import Bridge
 
 VARIABLE = "MEMALCHEMY_URL"
 IN_MEMORY = "sqlite://"
@@ -17,14 +18,14 @@ class Place:
     """A database, and a namespace in it that begins with ``locus``."""
 
     db: Database
-    _is_own: bool
+    _bridge: Bridge
     _namespace: tuple[str, ...]
 
     def _settle(self, db: Database | str | None, namespace: Iterable[str]) -> None:
         if db is None:
             db = os.environ.get(VARIABLE) or IN_MEMORY
-        self._is_own = not isinstance(db, Database)
-        self.db = db if isinstance(db, Database) else Database(db)
+        self._bridge = Bridge(db, self)
+        self.db = self._bridge.db
         self._namespace = ("locus", *check_namespace(namespace))
 
     async def close(self) -> None:
@@ -35,7 +36,7 @@ class Place:
         cannot be used after it: locus' ``run_sync`` calls this before it ends its loop.
         """
         is_server = not self.db.dialect.single_writer
-        if is_server or (self._is_own and self.db.file_bytes is not None):
+        if is_server or (self._bridge.owned and self.db.file_bytes is not None):
             await self.db.close()
 
     async def __aenter__(self) -> Self:

@@ -57,6 +57,7 @@ class MemalchemySession(Branches):
     ) -> None:
         super().__init__(session_id, database(db), branch, index_text=index_text, ttl=ttl)
         self.session_settings = _settings(session_settings)
+        self._owns_db = not isinstance(db, Database)
         self._known: tuple[ThreadLog, str, LogReading, list[Any]] | None = None
 
     def __repr__(self) -> str:
@@ -104,8 +105,12 @@ class MemalchemySession(Branches):
         await settled(clear())
 
     async def close(self) -> None:
-        """Close the connections of the database. They open again if it is used again."""
-        await self.db.close()
+        """Close the connections of the database, if it was given as a URL; a later use opens anew.
+
+        A `Database` that was given stays open: it is its owner's to close.
+        """
+        if self._owns_db:
+            await self.db.close()
 
     async def _everything(self) -> list[Any]:
         log, session_id = self.log, self.session_id

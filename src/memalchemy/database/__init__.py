@@ -75,8 +75,8 @@ class Database:
             neither these nor the timeouts.
 
     With *read_url*, what may be a moment old is read from the replica: of `Checkpointer`
-    `list_checkpoints`, `history`, `list_threads`, `list_with_metadata`, `query_by_metadata`,
-    `search` and `get_storage_stats`. They may miss what this very process has just saved. Reading
+    `list_checkpoints`, `history`, `list_threads`, `list_logs`, `list_with_metadata`,
+    `query_by_metadata`, `search` and `get_storage_stats`. They may miss what this very process has just saved. Reading
     your own writes is the primary's: every write and what it rests on, `load`, `exists`,
     `get_metadata`, `diff`, `export`, and whatever is given ``connection=``. `primary` reads
     everything there, `replica` everything from the replica. While the replica is away its reads go

@@ -242,6 +242,15 @@ class Embedded:
         if memory is not None:
             memory.close_for_good()
 
+    def leave(self) -> None:
+        """Close as `close` does, later and in the threads of this database, which nobody can use
+        any more. For a finaliser: takes no lock and waits for nothing.
+        """
+        memory, readers = self._memory, self._readers
+        self.writer.leave(_nothing if memory is None else memory.close_for_good)
+        if readers is not None:
+            readers.leave()
+
     def _refuse_if_borrowed(self) -> None:
         """Waiting for the writer while this task holds it would be for ever."""
         if any(owner == id(self) and not lease.is_over for owner, lease in _borrowed.get()):
@@ -342,6 +351,9 @@ class Embedded:
                 yield connection
         finally:
             await engine.dispose()
+
+
+def _nothing() -> None: ...
 
 
 def _begin(connection: Connection) -> None:

@@ -17,6 +17,7 @@ from memalchemy.contracts import (
     EntryHit,
     LogInfo,
     LogReading,
+    NewItem,
     Retention,
     SearchHit,
     SearchHits,
@@ -58,12 +59,15 @@ if TYPE_CHECKING:
     from memalchemy.memory.long_term import LLMMemoryManager
     from memalchemy.memory.memories import Memory, MemoryScope, MemoryType
     from memalchemy.memory.remembering import remember
+    from memalchemy.memory.retained import RetainedCheckpointer
     from memalchemy.memory.sessions import BaseMemoryManager, NoopMemoryManager
+    from memalchemy.memory.tool_outputs import ToolOutputs
     from memalchemy.memory.user_memory import UserMemoryStore
     from memalchemy.memory.vector_store import MemoryResult, VectorStore
     from memalchemy.registry import get_checkpointer, list_checkpointers, register_checkpointer
     from memalchemy.store import Store
     from memalchemy.store.context import NamespacedStore, StoreContext
+    from memalchemy.tenants import tenant_scope
     from memalchemy.threads import ThreadLog
 else:
     # What brings SQLAlchemy along is imported when it is asked for: the command line imports this
@@ -82,12 +86,15 @@ else:
             "memory.long_term": ("LLMMemoryManager",),
             "memory.memories": ("Memory", "MemoryScope", "MemoryType"),
             "memory.remembering": ("remember",),
+            "memory.retained": ("RetainedCheckpointer",),
             "memory.sessions": ("BaseMemoryManager", "NoopMemoryManager"),
+            "memory.tool_outputs": ("ToolOutputs",),
             "memory.user_memory": ("UserMemoryStore",),
             "memory.vector_store": ("MemoryResult", "VectorStore"),
             "registry": ("get_checkpointer", "list_checkpointers", "register_checkpointer"),
             "store": ("Store",),
             "store.context": ("NamespacedStore", "StoreContext"),
+            "tenants": ("tenant_scope",),
             "threads": ("ThreadLog",),
         },
     )
@@ -127,11 +134,13 @@ __all__ = [
     "MemoryScope",
     "MemoryType",
     "NamespacedStore",
+    "NewItem",
     "NoopMemoryManager",
     "NotEncrypted",
     "NotFound",
     "NotSerialisable",
     "RecallMode",
+    "RetainedCheckpointer",
     "Retention",
     "SchemaOutdated",
     "SchemaTooNew",
@@ -147,6 +156,7 @@ __all__ = [
     "ThreadDeleted",
     "ThreadLog",
     "TooLarge",
+    "ToolOutputs",
     "UnknownURL",
     "UserMemoryStore",
     "VectorStore",
@@ -155,4 +165,5 @@ __all__ = [
     "list_checkpointers",
     "register_checkpointer",
     "remember",
+    "tenant_scope",
 ]

@@ -6,7 +6,7 @@ Pure: no SQL, no I/O. A guarantee that stands here has a test in the behavioural
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol, Self, runtime_checkable
@@ -70,6 +70,45 @@ class LogInfo:
     stored_size: int
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A value that somebody else has made bytes of, stored as they are; *format* says how.
+
+    Of the format ``"msgpack"`` the words are found by a search, and what was added is small. An
+    extension is taken for MessagePack itself, as frameworks write their objects.
+    """
+
+    format: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWrite:
+    """What a task wrote for the step after a checkpoint: see `Checkpointer.put_writes`.
+
+    ``index`` is its place among the task's writes.
+    """
+
+    task_id: str
+    index: int
+    channel: str
+    value: Any
+    task_path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A checkpoint with its state and its pending writes, as of one moment.
+
+    ``writes`` are in the order of (task_path, task_id, index).
+    """
+
+    checkpoint_id: str
+    parent_id: str | None
+    state: Any
+    writes: list[PendingWrite]
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +294,27 @@ class StoreItem:
             version=data.get("version", 1),
             expires_at=None if expires is None else datetime.fromisoformat(expires),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class NewItem:
+    """An item of a batch that has a lifetime or vectors of its own: `Store.put_batch`.
+
+    ``embedding`` and ``ttl`` are as `Store.put` takes them; ``index`` too, where there is no
+    ``embedding``. What is ``None`` is as the batch says. The times, aware, are for items that come
+    from elsewhere: without them an item was written now, and ends when its ``ttl`` is over.
+    """
+
+    namespace: tuple[str, ...]
+    key: str
+    value: Any
+    metadata: Mapping[str, Any] | None = None
+    embedding: Any | None = None
+    ttl: Seconds | None = None
+    index: bool | Sequence[str] | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

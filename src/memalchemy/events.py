@@ -21,10 +21,11 @@ class Event:
     """One finished operation.
 
     ``name`` is ``checkpoint.`` and ``save``, ``load``, ``delete``, ``search``, ``fork``, ``copy``,
-    ``prune``, ``vacuum``, ``sweep``, ``rewrite``, ``forget`` or ``export``; ``store.`` and ``put``,
-    ``get``, ``refresh``, ``delete``, ``list``, ``search``, ``clear`` or ``sweep``; ``thread.`` and
-    ``append``, ``read``, ``pop``, ``replace``, ``remove``, ``edit``, ``clear``, ``delete``,
-    ``fork`` or ``search``; ``memory.conversation.added``, ``.pruned`` and ``.purged``;
+    ``prune``, ``purge``, ``vacuum``, ``sweep``, ``rewrite``, ``forget`` or ``export``; ``store.``
+    and ``put``, ``get``, ``refresh``, ``delete``, ``list``, ``search``, ``clear`` or ``sweep``;
+    ``thread.`` and ``append``, ``read``, ``pop``, ``replace``, ``remove``, ``edit``, ``clear``,
+    ``delete``, ``fork`` or ``search``; ``memory.conversation.added``, ``.pruned`` and ``.purged``;
+    ``memory.exchange.begun``, ``.committed`` and ``.aborted``;
     ``memory.compactor.triggered`` and ``.completed``; ``memory.manager.`` and ``memory.facts.``,
     each with ``injected``, ``extracted`` or ``extract_failed``; or ``database.retry``,
     ``database.reclaim``, ``http.retry``, ``transfer.copy``, ``verify``.

@@ -160,6 +160,7 @@ class DeltaRow(Base):
     label: Mapped[str | None] = mapped_column(NAME)
     sort_key: Mapped[str | None] = mapped_column(NAME)
     status: Mapped[int] = mapped_column(SmallInteger)
+    """Of a state the radix of its depth, 0 for 2. Of a write 1 if it goes before earlier ones."""
     search_text: Mapped[str | None] = mapped_column(Text)
     occurred_at: Mapped[datetime] = mapped_column(UtcDateTime)
     stored_at: Mapped[datetime] = mapped_column(UtcDateTime)

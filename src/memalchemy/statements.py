@@ -96,7 +96,8 @@ class Statement(Generic[P]):
             for name, value in variant.items():
                 if value not in self._variants[name]:
                     raise AssertionError(f"{self.name}: {name}={value!r} is not registered")
-            self._built[key] = self._build(dialect, **variant)
+            # Threads may build it at once; all are given the same object, which caches go by.
+            self._built.setdefault(key, self._build(dialect, **variant))
         return self._built[key]
 
     def enumerate(self, dialect: Dialect) -> Iterator[tuple[str, Executable]]:

@@ -115,10 +115,13 @@ async def test_conversations_are_listed_deleted_and_cleared(
     assert await conversations.list() == ["b", "a-2", "a-1"]
     assert await conversations.list(pattern="a-*") == ["a-2", "a-1"]
     assert await conversations.list(1) == ["b"]
+    assert await conversations.list(0) == []
+    assert (await conversations.count(), await conversations.count("a-*")) == (3, 2)
     assert await conversations.delete("b") is True
     assert await conversations.delete("b") is False
     assert await conversations.load("b") == []
     assert await conversations.clear() == 2
+    assert await conversations.count() == 0
     assert await conversations.list() == []
     assert await other.load("a-1") == HISTORY
 

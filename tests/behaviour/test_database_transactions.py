@@ -266,3 +266,10 @@ async def test_a_retention_and_a_branch_work_inside_a_transaction(
     info = await agents.get_metadata("thread", "side")
     assert info is not None
     assert info["parent_id"] == "c1"
+
+
+async def test_a_task_is_told_that_its_transaction_holds_the_only_writer(db: Database) -> None:
+    assert not db.holds_writer
+    async with db.transaction():
+        assert db.holds_writer is db.dialect.single_writer
+    assert not db.holds_writer

@@ -144,6 +144,20 @@ async def test_threads_are_found_by_a_case_sensitive_glob(
     assert set(await checkpointer.list_threads(pattern=pattern)) == expected
 
 
+async def test_threads_are_counted_by_a_glob(
+    checkpointer: Checkpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memalchemy.log.listing.PAGE", 3)
+    for n in range(10):
+        await checkpointer.save({"n": n}, f"{'a' if n % 2 else 'b'}-{n}")
+    await checkpointer.delete("a-1")
+
+    assert await checkpointer.count_threads() == 9
+    assert await checkpointer.count_threads("a-*") == 4
+    assert await checkpointer.count_threads("A-*") == 0
+    assert await checkpointer.list_threads(2, "a-*") == ["a-9", "a-7"]
+
+
 async def test_a_glob_looks_through_every_page_of_threads(db: Database) -> None:
     checkpointer = Checkpointer(db, index_text=False)
     for n in range(1100):

@@ -425,3 +425,80 @@ async def test_vectors_are_given_to_the_version_they_were_made_of(store: Store) 
     with pytest.raises(ValueError, match="zero"):
         await store.put_embedding(NS, "k", [0.0])
     assert await store.get_embedding(NS, "k") == [1.0]
+
+
+# --- What each ranking weighs, and hits that differ ----------------------------------------------
+
+
+@pytest.fixture
+async def kettles(store: Store) -> Store:
+    await store.put(NS, "words", "crimson kettle")
+    await store.put(NS, "near", "something else", embedding=NEAR)
+    await store.put(NS, "both", "a kettle", embedding=[1.0, 0.5, 0.0])
+    return store
+
+
+@pytest.mark.parametrize(
+    ("alpha", "keys"),
+    [
+        (0, ["words", "both"]),
+        (0.05, ["words", "both", "near"]),
+        (0.5, ["both", "near", "words"]),
+        (None, ["both", "near", "words"]),
+        (0.95, ["near", "both", "words"]),
+        (1, ["near", "both"]),
+    ],
+)
+async def test_alpha_is_what_meaning_weighs_against_words(
+    kettles: Store, alpha: float | None, keys: list[str]
+) -> None:
+    hits = await kettles.search(NS, "crimson kettle", mode="hybrid", embedding=NEAR, alpha=alpha)
+
+    assert keys_of(hits) == keys
+    assert all(hit.score is not None and 0 < hit.score <= 1 for hit in hits)
+    if alpha in (0, 1):
+        assert hits[0].score == 1.0
+
+
+async def test_weights_are_shares_and_of_the_modes_that_have_them(kettles: Store) -> None:
+    for wrong, error, why in [
+        ({"mode": "vector", "embedding": NEAR, "alpha": 0.5}, ValueError, "mode hybrid"),
+        ({"query": "kettle", "alpha": 0.5}, ValueError, "mode hybrid"),
+        ({"query": "kettle", "mmr": 0.5}, ValueError, "modes vector and hybrid"),
+        ({"embedding": NEAR, "mmr": 1.1}, ValueError, "from 0 to 1"),
+        ({"embedding": NEAR, "mode": "hybrid", "alpha": -0.1}, ValueError, "from 0 to 1"),
+        ({"embedding": NEAR, "mmr": True}, TypeError, "not bool"),
+    ]:
+        with pytest.raises(error, match=why):
+            await kettles.search(NS, **wrong)  # type: ignore[arg-type]
+
+
+async def test_hits_that_differ_come_before_more_of_the_same(store: Store) -> None:
+    for n in range(12):
+        await store.put(NS, f"same {n:02}", "x", embedding=[1.0, n / 1000, 0.0])
+    await store.put(NS, "other", "x", embedding=[1.0, 0.0, 0.6])
+    await store.put(NS, "third", "x", embedding=[1.0, 0.9, 0.0])
+
+    plain = await store.search(NS, mode="vector", embedding=NEAR, limit=3)
+    found = await store.search(NS, mode="vector", embedding=NEAR, limit=3, mmr=0.3)
+    alike = await store.search(NS, mode="vector", embedding=NEAR, limit=3, mmr=1)
+
+    assert keys_of(plain) == keys_of(alike) == ["same 00", "same 01", "same 02"]
+    assert keys_of(found) == ["same 00", "third", "other"]
+    scores = {hit.key: hit.score for hit in await store.search(NS, embedding=NEAR, limit=20)}
+    assert {hit.key: hit.score for hit in found} == {key: scores[key] for key in keys_of(found)}
+    second = await store.search(NS, embedding=NEAR, limit=2, offset=1, mmr=0.3)
+    assert keys_of(second) == keys_of(found)[1:]
+    assert len(await store.search(NS, embedding=NEAR, limit=20, mmr=0.5)) == 14
+
+
+async def test_what_has_several_vectors_or_none_is_among_hits_that_differ(store: Store) -> None:
+    await store.put(NS, "parts", "kettle", embedding=[[1.0, 0.0, 0.1], [1.0, 0.1, 0.0]])
+    await store.put(NS, "same", "kettle kettle", embedding=NEAR)
+    await store.put(NS, "bare", "kettle, crimson")
+    await store.put_embedding(NS, "same", FAR, model="other")
+
+    hits = await store.search(NS, "kettle", mode="hybrid", embedding=NEAR, mmr=0.3, limit=3)
+
+    assert sorted(keys_of(hits)) == ["bare", "parts", "same"]
+    assert keys_of(hits)[1] == "bare"

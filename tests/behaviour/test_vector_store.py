@@ -169,3 +169,63 @@ async def test_what_cannot_be_a_document_is_refused(documents: VectorStore) -> N
     with pytest.raises(ValueError, match="zero"):
         await documents.upsert("tea", embedding=[0.0, 0.0])
     assert await documents.count() == 0
+
+
+async def test_meaning_and_words_weigh_what_is_said(documents: VectorStore) -> None:
+    await documents.upsert("crimson kettle", id="words", embedding=[-1.0, 0.0])
+    await documents.upsert("something else", id="near", embedding=[1.0, 0.0])
+
+    async def best(alpha: float) -> list[str]:
+        return ids(await documents.search("kettle", embedding=[1.0, 0.0], alpha=alpha))
+
+    assert await best(0.2) == ["words", "near"]
+    assert await best(0.8) == ["near", "words"]
+    assert await best(1) == ["near"]
+    with pytest.raises(ValueError, match="alpha"):
+        await best(2)
+
+
+async def test_documents_that_differ_are_found_before_more_of_the_same(
+    documents: VectorStore,
+) -> None:
+    for n in range(5):
+        await documents.upsert(f"text {n}", id=f"same {n}", embedding=[1.0, n / 1000])
+    await documents.upsert("other", id="other", embedding=[1.0, 0.9])
+
+    plain = await documents.search(embedding=[1.0, 0.0], k=2)
+    found = await documents.search(embedding=[1.0, 0.0], k=2, mmr=0.4)
+
+    assert ids(plain) == ["same 0", "same 1"]
+    assert ids(found) == ["same 0", "other"]
+
+
+@pytest.mark.parametrize("embedded", [False, True])
+async def test_a_picture_is_found_by_the_text_that_stands_for_it(
+    db: Database, embedded: bool
+) -> None:
+    asked: list[str] = []
+
+    def embedder(texts: list[str]) -> list[list[float]]:
+        asked.extend(texts)
+        return [vector_of(text) for text in texts]
+
+    documents = memalchemy.VectorStore(db, embedder=embedder if embedded else None)
+    picture = bytes(range(256))
+    await documents.upsert(
+        "a red kettle", id="p", metadata={"n": 1}, content_type="image/png", raw_content=picture
+    )
+    await documents.upsert("a blue kettle", id="q", content_type="caption")
+    await documents.upsert("nothing", id="r")
+
+    assert await documents.get("p") == MemoryResult(
+        "p", "a red kettle", 1.0, {"n": 1}, "image/png", picture
+    )
+    assert await documents.get("q") == MemoryResult("q", "a blue kettle", 1.0, {}, "caption")
+    assert await documents.get("r") == MemoryResult("r", "nothing", 1.0, {}, "text", None)
+    (found, *_) = await documents.search("red kettle")
+    assert (found.id, found.raw_content) == ("p", picture)
+    assert asked[:3] == (["a red kettle", "a blue kettle", "nothing"] if embedded else [])
+    with pytest.raises(TypeError, match="raw_content is bytes"):
+        await documents.upsert("x", raw_content="x")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="content_type is a str"):
+        await documents.upsert("x", content_type=7)  # type: ignore[arg-type]

@@ -353,6 +353,566 @@ WHERE checkpoints.tenant = :k_tenant
 AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
         :match_key RETURNING JSON), :match_pair RETURNING JSON))
 
+-- checkpoints.snapshots.list_by_id(scope=log, until=True, after=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.checkpoint_id < :p_until
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND checkpoints.thread_id >= :p_thread_id
+  AND (checkpoints.thread_id > :p_thread_id
+    OR checkpoints.thread_id = :p_thread_id
+    AND checkpoints.namespace > :p_namespace))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.snapshots.list_by_id(scope=log, until=True, after=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.checkpoint_id < :p_until
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.snapshots.list_by_id(scope=log, until=False, after=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND checkpoints.thread_id >= :p_thread_id
+  AND (checkpoints.thread_id > :p_thread_id
+    OR checkpoints.thread_id = :p_thread_id
+    AND checkpoints.namespace > :p_namespace))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.snapshots.list_by_id(scope=log, until=False, after=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.namespace >= :k_namespace
+AND checkpoints.namespace < :k_beyond
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.checkpoint_id < :p_until
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND checkpoints.thread_id >= :p_thread_id
+  AND (checkpoints.thread_id > :p_thread_id
+    OR checkpoints.thread_id = :p_thread_id
+    AND checkpoints.namespace > :p_namespace))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.namespace >= :k_namespace
+AND checkpoints.namespace < :k_beyond
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.checkpoint_id < :p_until
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.namespace >= :k_namespace
+AND checkpoints.namespace < :k_beyond
+AND checkpoints.thread_id = :k_thread_id
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND checkpoints.thread_id >= :p_thread_id
+  AND (checkpoints.thread_id > :p_thread_id
+    OR checkpoints.thread_id = :p_thread_id
+    AND checkpoints.namespace > :p_namespace))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.namespace >= :k_namespace
+AND checkpoints.namespace < :k_beyond
+AND checkpoints.thread_id = :k_thread_id
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.namespace >= :k_namespace
+AND checkpoints.namespace < :k_beyond
+AND checkpoints.checkpoint_id < :p_until
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND checkpoints.thread_id >= :p_thread_id
+  AND (checkpoints.thread_id > :p_thread_id
+    OR checkpoints.thread_id = :p_thread_id
+    AND checkpoints.namespace > :p_namespace))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.namespace >= :k_namespace
+AND checkpoints.namespace < :k_beyond
+AND checkpoints.checkpoint_id < :p_until
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.namespace >= :k_namespace
+AND checkpoints.namespace < :k_beyond
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND checkpoints.thread_id >= :p_thread_id
+  AND (checkpoints.thread_id > :p_thread_id
+    OR checkpoints.thread_id = :p_thread_id
+    AND checkpoints.namespace > :p_namespace))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.namespace >= :k_namespace
+AND checkpoints.namespace < :k_beyond
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.snapshots.read_snapshot(which=latest)
+WITH chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size, codec,
+    checksum, payload) AS (
+  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
+    deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.tenant = checkpoints.tenant
+  AND deltas.thread_id = checkpoints.thread_id
+  AND deltas.namespace = checkpoints.namespace
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.tenant = checkpoints.tenant
+  AND threads.thread_id = checkpoints.thread_id
+  AND threads.namespace = checkpoints.namespace
+  WHERE checkpoints.tenant = :k_tenant
+  AND checkpoints.thread_id = :k_thread_id
+  AND checkpoints.namespace = :k_namespace
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints wanted
+    WHERE wanted.tenant = :k_tenant
+    AND wanted.thread_id = :k_thread_id
+    AND wanted.namespace = :k_namespace)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
+    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.tenant = :k_tenant
+  AND base.thread_id = :k_thread_id
+  AND base.namespace = :k_namespace)
+SELECT chain.parent_id, chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.since_bytes, chain.raw_size, chain.codec, chain.checksum, chain.payload, 2 AS status
+FROM chain
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS epoch, deltas.seq,
+  deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec,
+  deltas.checksum, deltas.payload, deltas.status
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints name
+    WHERE name.tenant = :k_tenant
+    AND name.thread_id = :k_thread_id
+    AND name.namespace = :k_namespace
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints wanted
+      WHERE wanted.tenant = :k_tenant
+      AND wanted.thread_id = :k_thread_id
+      AND wanted.namespace = :k_namespace)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints name
+    WHERE name.tenant = :k_tenant
+    AND name.thread_id = :k_thread_id
+    AND name.namespace = :k_namespace
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints wanted
+      WHERE wanted.tenant = :k_tenant
+      AND wanted.thread_id = :k_thread_id
+      AND wanted.namespace = :k_namespace)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints name
+  WHERE name.tenant = :k_tenant
+  AND name.thread_id = :k_thread_id
+  AND name.namespace = :k_namespace
+  AND name.seq = (
+    SELECT max(wanted.seq) AS max_2
+    FROM checkpoints wanted
+    WHERE wanted.tenant = :k_tenant
+    AND wanted.thread_id = :k_thread_id
+    AND wanted.namespace = :k_namespace))
+
+-- checkpoints.snapshots.read_snapshot(which=named)
+WITH chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size, codec,
+    checksum, payload) AS (
+  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
+    deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.tenant = checkpoints.tenant
+  AND deltas.thread_id = checkpoints.thread_id
+  AND deltas.namespace = checkpoints.namespace
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.tenant = checkpoints.tenant
+  AND threads.thread_id = checkpoints.thread_id
+  AND threads.namespace = checkpoints.namespace
+  WHERE checkpoints.tenant = :k_tenant
+  AND checkpoints.thread_id = :k_thread_id
+  AND checkpoints.namespace = :k_namespace
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints wanted
+    WHERE wanted.tenant = :k_tenant
+    AND wanted.thread_id = :k_thread_id
+    AND wanted.namespace = :k_namespace
+    AND wanted.checkpoint_id = :p_checkpoint_id)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
+    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.tenant = :k_tenant
+  AND base.thread_id = :k_thread_id
+  AND base.namespace = :k_namespace)
+SELECT chain.parent_id, chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.since_bytes, chain.raw_size, chain.codec, chain.checksum, chain.payload, 2 AS status
+FROM chain
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS epoch, deltas.seq,
+  deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec,
+  deltas.checksum, deltas.payload, deltas.status
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= :p_low
+AND deltas.entry_key < :p_high
+AND deltas.label = :p_checkpoint_id
+
+-- checkpoints.snapshots.read_snapshot(which=highest)
+WITH chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size, codec,
+    checksum, payload) AS (
+  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
+    deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.tenant = checkpoints.tenant
+  AND deltas.thread_id = checkpoints.thread_id
+  AND deltas.namespace = checkpoints.namespace
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.tenant = checkpoints.tenant
+  AND threads.thread_id = checkpoints.thread_id
+  AND threads.namespace = checkpoints.namespace
+  WHERE checkpoints.tenant = :k_tenant
+  AND checkpoints.thread_id = :k_thread_id
+  AND checkpoints.namespace = :k_namespace
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints wanted
+    WHERE wanted.tenant = :k_tenant
+    AND wanted.thread_id = :k_thread_id
+    AND wanted.namespace = :k_namespace
+    ORDER BY wanted.checkpoint_id DESC
+    FETCH FIRST 1 ROWS ONLY)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
+    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.tenant = :k_tenant
+  AND base.thread_id = :k_thread_id
+  AND base.namespace = :k_namespace)
+SELECT chain.parent_id, chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.since_bytes, chain.raw_size, chain.codec, chain.checksum, chain.payload, 2 AS status
+FROM chain
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS epoch, deltas.seq,
+  deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec,
+  deltas.checksum, deltas.payload, deltas.status
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints name
+    WHERE name.tenant = :k_tenant
+    AND name.thread_id = :k_thread_id
+    AND name.namespace = :k_namespace
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints wanted
+      WHERE wanted.tenant = :k_tenant
+      AND wanted.thread_id = :k_thread_id
+      AND wanted.namespace = :k_namespace
+      ORDER BY wanted.checkpoint_id DESC
+      FETCH FIRST 1 ROWS ONLY)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints name
+    WHERE name.tenant = :k_tenant
+    AND name.thread_id = :k_thread_id
+    AND name.namespace = :k_namespace
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints wanted
+      WHERE wanted.tenant = :k_tenant
+      AND wanted.thread_id = :k_thread_id
+      AND wanted.namespace = :k_namespace
+      ORDER BY wanted.checkpoint_id DESC
+      FETCH FIRST 1 ROWS ONLY)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints name
+  WHERE name.tenant = :k_tenant
+  AND name.thread_id = :k_thread_id
+  AND name.namespace = :k_namespace
+  AND name.seq = (
+    SELECT wanted.seq
+    FROM checkpoints wanted
+    WHERE wanted.tenant = :k_tenant
+    AND wanted.thread_id = :k_thread_id
+    AND wanted.namespace = :k_namespace
+    ORDER BY wanted.checkpoint_id DESC
+    FETCH FIRST 1 ROWS ONLY))
+
+-- checkpoints.snapshots.read_states()
+WITH needed(seq, base_seq) AS (
+  SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
+  FROM checkpoints
+  JOIN deltas ON deltas.tenant = checkpoints.tenant
+  AND deltas.thread_id = checkpoints.thread_id
+  AND deltas.namespace = checkpoints.namespace
+  AND deltas.seq = checkpoints.seq
+  WHERE checkpoints.tenant = :k_tenant
+  AND checkpoints.thread_id = :k_thread_id
+  AND checkpoints.namespace = :k_namespace
+  AND checkpoints.checkpoint_id IN (
+    SELECT listed.checkpoint_id
+    FROM (
+      SELECT each_.checkpoint_id
+      FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (checkpoint_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+  UNION ALL
+  SELECT base.seq AS seq, base.base_seq AS base_seq
+  FROM needed
+  JOIN deltas base ON base.seq = needed.base_seq
+  AND base.seq < needed.seq
+  WHERE base.tenant = :k_tenant
+  AND base.thread_id = :k_thread_id
+  AND base.namespace = :k_namespace)
+SELECT name.checkpoint_id, name.parent_id, deltas.seq, deltas.base_seq, deltas.depth,
+  deltas.since_bytes, deltas.raw_size, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints name ON name.tenant = deltas.tenant
+AND name.thread_id = deltas.thread_id
+AND name.namespace = deltas.namespace
+AND name.seq = deltas.seq
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('snapshot', 'delta')
+AND deltas.seq IN (
+  SELECT needed.seq
+  FROM needed)
+ORDER BY deltas.seq
+
 -- checkpoints.upkeep.erase_item()
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -441,7 +1001,7 @@ ORDER BY threads.thread_id
 -- checkpoints.upkeep.rewrite_delta()
 UPDATE deltas
 SET kind=:p_kind, base_seq=:p_base_seq, depth=:p_depth, since_bytes=:p_since_bytes, codec=:p_codec,
-  checksum=:p_checksum, payload=:p_payload
+  checksum=:p_checksum, status=:p_status, payload=:p_payload
 WHERE deltas.tenant = :k_tenant
 AND deltas.thread_id = :k_thread_id
 AND deltas.namespace = :k_namespace
@@ -768,6 +1328,22 @@ AND threads.head_id IS NULL
 RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
 INTO :ret_0, :ret_1, :ret_2, :ret_3
 
+-- log.appending.begin_again(expected=alive)
+UPDATE threads
+SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1), epoch=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
+ELSE threads.epoch END, head_id=:p_checkpoint_id, previous_id=threads.head_id, created_at=CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN :p_now
+ELSE threads.created_at END, updated_at=:p_now, expires_at=:p_expires_at, deleted_at=NULL
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.deleted_at IS NULL
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
+INTO :ret_0, :ret_1, :ret_2, :ret_3
+
 -- log.appending.begin_new()
 INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, meta,
     created_at, updated_at, expires_at)
@@ -797,9 +1373,9 @@ AND checkpoints.created_at < :p_cutoff
 
 -- log.appending.move_checkpoint()
 UPDATE checkpoints
-SET parent_id=coalesce(:p_parent_id, checkpoints.parent_id), seq=:p_seq, run_id=:p_run_id,
-  meta=:p_meta, raw_size=:p_raw_size, stored_size=:p_stored_size, occurred_at=:p_occurred_at,
-  created_at=:p_created_at
+SET parent_id=nullif(coalesce(:p_parent_id, checkpoints.parent_id), :p_checkpoint_id), seq=:p_seq,
+  run_id=:p_run_id, meta=:p_meta, raw_size=:p_raw_size, stored_size=:p_stored_size,
+  occurred_at=:p_occurred_at, created_at=:p_created_at
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.thread_id = :k_thread_id
 AND checkpoints.namespace = :k_namespace
@@ -808,9 +1384,9 @@ AND checkpoints.checkpoint_id = :p_checkpoint_id
 -- log.appending.new_checkpoint()
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
     raw_size, stored_size, occurred_at, created_at)
-VALUES (:k_tenant, :k_thread_id, :k_namespace, :p_checkpoint_id, coalesce(:p_parent_id,
-      :p_previous_id), :p_seq, :p_run_id, :p_meta, :p_raw_size, :p_stored_size, :p_occurred_at,
-    :p_created_at)
+VALUES (:k_tenant, :k_thread_id, :k_namespace, :p_checkpoint_id, nullif(coalesce(:p_parent_id,
+        :p_previous_id), :p_checkpoint_id), :p_seq, :p_run_id, :p_meta, :p_raw_size, :p_stored_size,
+    :p_occurred_at, :p_created_at)
 
 -- log.appending.put_delta()
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
@@ -864,6 +1440,48 @@ AND deltas.thread_id = :k_thread_id
 AND deltas.namespace = :k_namespace
 AND deltas.seq <= :p_until
 
+-- log.copying.copy_rows(table=others)
+INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
+    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+    stored_at, payload)
+SELECT deltas.tenant AS tenant, :p_thread_id AS thread_id, :p_namespace AS namespace,
+  deltas.seq AS seq, deltas.kind AS kind, deltas.entry_key AS entry_key,
+  deltas.parent_seq AS parent_seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+  deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
+  deltas.checksum AS checksum, deltas.label AS label, deltas.sort_key AS sort_key,
+  deltas.status AS status, deltas.search_text AS search_text, deltas.occurred_at AS occurred_at,
+  deltas.stored_at AS stored_at, deltas.payload AS payload
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.seq <= :p_until
+AND (deltas.kind NOT IN ('write'))
+
+-- log.copying.copy_rows(table=writes)
+INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
+    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+    stored_at, payload)
+SELECT deltas.tenant AS tenant, :p_thread_id AS thread_id, :p_namespace AS namespace,
+  deltas.seq AS seq, deltas.kind AS kind, deltas.entry_key AS entry_key,
+  deltas.parent_seq AS parent_seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+  deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
+  deltas.checksum AS checksum, deltas.label AS label, deltas.sort_key AS sort_key,
+  deltas.status AS status, deltas.search_text AS search_text, deltas.occurred_at AS occurred_at,
+  deltas.stored_at AS stored_at, deltas.payload AS payload
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('write')
+AND deltas.label IN (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND checkpoints.thread_id = :k_thread_id
+  AND checkpoints.namespace = :k_namespace
+  AND checkpoints.seq <= :p_until)
+
 -- log.copying.has_entry()
 SELECT deltas.seq
 FROM deltas
@@ -888,6 +1506,21 @@ AND ((deltas.kind NOT IN ('snapshot', 'delta'))
       AND checkpoints.namespace = :k_namespace
       AND checkpoints.seq = deltas.seq)))
 FETCH FIRST 1 ROWS ONLY
+
+-- log.copying.last_write()
+SELECT max(deltas.seq) AS seq
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('write')
+AND deltas.label IN (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND checkpoints.thread_id = :k_thread_id
+  AND checkpoints.namespace = :k_namespace
+  AND checkpoints.seq <= :p_until)
 
 -- log.copying.newest_until()
 SELECT checkpoints.checkpoint_id
@@ -1599,7 +2232,8 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
       ranked.seq AS seq
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -1617,6 +2251,35 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
     FETCH FIRST :p_limit ROWS ONLY)
   SELECT found.tenant, found.thread_id, found.namespace, found.seq
   FROM found)
+
+-- log.many.forget_listed_writes()
+DELETE FROM deltas
+WHERE deltas.kind IN ('write')
+AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.label) IN (
+  WITH going AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.checkpoint_id AS checkpoint_id
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN (
+        SELECT each_.tenant, each_.thread_id, each_.namespace
+        FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (tenant VARCHAR2(4000) PATH '$[0]',
+              thread_id VARCHAR2(4000) PATH '$[1]',
+              namespace VARCHAR2(4000) PATH '$[2]')) each_) listed ON checkpoints.tenant = listed.tenant
+      AND checkpoints.thread_id = listed.thread_id
+      AND checkpoints.namespace = listed.namespace) ranked
+    WHERE ranked.newer > :p_keep
+    AND mod(ranked.seq, :p_every) != 0
+    AND ranked.created_at < :p_cutoff
+    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
+    FETCH FIRST :p_limit ROWS ONLY)
+  SELECT going.tenant, going.thread_id, going.namespace, going.checkpoint_id
+  FROM going)
 
 -- log.many.list_prunable(scope=namespace, after=True)
 WITH page AS (
@@ -1653,7 +2316,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -1713,7 +2377,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -1775,7 +2440,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -1834,7 +2500,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -1898,7 +2565,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -1959,7 +2627,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -2022,7 +2691,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -2082,7 +2752,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -2851,8 +3522,18 @@ AND NOT (EXISTS (
     AND child.thread_id = :k_thread_id
     AND child.namespace = :k_namespace
     AND child.base_seq = :p_seq))
-RETURNING deltas.base_seq, deltas.depth
-INTO :ret_0, :ret_1
+RETURNING deltas.base_seq, deltas.depth, deltas.status
+INTO :ret_0, :ret_1, :ret_2
+
+-- log.removing.remove_writes()
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= :p_low
+AND deltas.entry_key < :p_high
+AND deltas.label = :p_checkpoint_id
 
 -- log.removing.replace_words()
 UPDATE deltas
@@ -2888,6 +3569,100 @@ AND (deltas.seq NOT IN (
       AND base.namespace = :k_namespace)
     SELECT alive.seq
     FROM alive))
+
+-- log.writes.list_below()
+SELECT threads.namespace, threads.head_id, threads.deleted_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.thread_id = :k_thread_id
+ORDER BY threads.namespace
+
+-- log.writes.list_runs()
+SELECT checkpoints.thread_id, checkpoints.namespace, checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.namespace >= :k_namespace
+AND checkpoints.namespace < :k_beyond
+AND checkpoints.run_id IN (
+  SELECT listed.run_id
+  FROM (
+    SELECT each_.run_id
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (run_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+ORDER BY checkpoints.thread_id, checkpoints.namespace
+
+-- log.writes.reach_again()
+UPDATE threads
+SET next_seq=(threads.next_seq + :next_seq_1), updated_at=:p_updated_at
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.namespace = :k_namespace
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.deleted_at IS NULL
+  OR threads.deleted_at < :p_made_at)
+RETURNING threads.next_seq - :next_seq_2
+INTO :ret_0
+
+-- log.writes.reach_new()
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta, created_at,
+    updated_at, expires_at)
+VALUES (:k_tenant, :k_thread_id, :k_namespace, :next_seq, :version, :p_epoch, :p_meta,
+    :p_updated_at, :p_updated_at, :p_expires_at)
+RETURNING threads.next_seq - :next_seq_1
+INTO :ret_0
+
+-- log.writes.read_writes()
+SELECT deltas.seq, deltas.status, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= :p_low
+AND deltas.entry_key < :p_high
+AND deltas.label = :p_checkpoint_id
+ORDER BY deltas.seq
+
+-- log.writes.read_writes_listed()
+SELECT deltas.label, deltas.seq, deltas.status, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas
+JOIN (
+  SELECT each_.label, each_.low, each_.high
+  FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (label VARCHAR2(4000) PATH '$[0]',
+        low VARCHAR2(4000) PATH '$[1]',
+        high VARCHAR2(4000) PATH '$[2]')) each_) listed ON deltas.entry_key >= listed.low
+AND deltas.entry_key < listed.high
+AND deltas.label = listed.label
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('write')
+ORDER BY deltas.seq
+
+-- log.writes.remove_names_listed()
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.checkpoint_id IN (
+  SELECT listed.checkpoint_id
+  FROM (
+    SELECT each_.checkpoint_id
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (checkpoint_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- log.writes.remove_writes_listed()
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('write')
+AND deltas.label IN (
+  SELECT listed.label
+  FROM (
+    SELECT each_.label
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (label VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
 -- rotation.statements.count_rows(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS "number"
@@ -4050,6 +4825,20 @@ AND store_items.key = :k_key
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
+-- store.queries.lifetimes_of_items()
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.lifetime
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND store_items.lifetime IS NOT NULL
+
 -- store.queries.list_expired()
 SELECT store_items.namespace, store_items.key
 FROM store_items
@@ -4357,6 +5146,14 @@ AND store_items.namespace < :k_beyond
 AND NOT (store_items.namespace >= :k_house
   AND store_items.namespace < :k_house_end)
 
+-- store.writing.date_item()
+UPDATE store_items
+SET created_at=coalesce(:p_created_at, store_items.created_at), updated_at=coalesce(:p_updated_at,
+    store_items.updated_at), expires_at=coalesce(:p_expires_at, store_items.expires_at)
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+
 -- store.writing.drop_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = :k_tenant
@@ -4484,6 +5281,18 @@ AND store_items.version = :p_expected
 AND store_items.created_at = :p_born
 RETURNING store_items.expires_at
 INTO :ret_0
+
+-- store.writing.remove_items()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
 
 -- transfer.statements.count_rows(table=threads, scope=tenant)
 SELECT count(*) AS count_1
@@ -4972,7 +5781,13 @@ SELECT threads.next_seq, threads.head_id, threads.deleted_at, 1 AS meta_readable
   WHERE deltas.tenant = threads.tenant
   AND deltas.thread_id = threads.thread_id
   AND deltas.namespace = threads.namespace) AS last_row, (
-  SELECT max(checkpoints.seq) AS max_2
+  SELECT max(deltas.seq) AS max_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND (deltas.kind NOT IN ('write'))) AS last_but_writes, (
+  SELECT max(checkpoints.seq) AS max_3
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
@@ -4983,7 +5798,7 @@ SELECT threads.next_seq, threads.head_id, threads.deleted_at, 1 AS meta_readable
   AND checkpoints.thread_id = threads.thread_id
   AND checkpoints.namespace = threads.namespace
   AND checkpoints.seq = (
-    SELECT max(later.seq) AS max_3
+    SELECT max(later.seq) AS max_4
     FROM checkpoints later
     WHERE later.tenant = checkpoints.tenant
     AND later.thread_id = checkpoints.thread_id
@@ -5003,9 +5818,10 @@ AND checkpoints.seq = :p_seq
 
 -- verify.queries.read_rows()
 SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size,
-  deltas.codec, deltas.checksum, checkpoints.checkpoint_id, checkpoints.raw_size AS named_raw_size,
-  checkpoints.stored_size AS named_stored_size, 1 AS meta_readable, base.kind AS base_kind,
-  base.depth AS base_depth, base.since_bytes AS base_since_bytes, parent.seq AS parent_at, (
+  deltas.codec, deltas.checksum, deltas.status, checkpoints.checkpoint_id,
+  checkpoints.raw_size AS named_raw_size, checkpoints.stored_size AS named_stored_size,
+  1 AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
+  base.since_bytes AS base_since_bytes, parent.seq AS parent_at, (
   SELECT max(child.seq) AS max_1
   FROM deltas child
   WHERE child.tenant = deltas.tenant

@@ -357,6 +357,548 @@ WHERE checkpoints.tenant = $1::VARCHAR
 AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
 
+-- checkpoints.snapshots.list_by_id(scope=log, until=True, after=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND checkpoints.checkpoint_id < $4::VARCHAR
+AND (checkpoints.checkpoint_id < $5::VARCHAR
+  OR checkpoints.checkpoint_id = $5::VARCHAR
+  AND (checkpoints.thread_id, checkpoints.namespace) > ($6::VARCHAR, $7::VARCHAR))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $8::TIMESTAMP WITH TIME ZONE)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT $9
+
+-- checkpoints.snapshots.list_by_id(scope=log, until=True, after=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND checkpoints.checkpoint_id < $4::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT $6
+
+-- checkpoints.snapshots.list_by_id(scope=log, until=False, after=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND (checkpoints.checkpoint_id < $4::VARCHAR
+  OR checkpoints.checkpoint_id = $4::VARCHAR
+  AND (checkpoints.thread_id, checkpoints.namespace) > ($5::VARCHAR, $6::VARCHAR))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT $8
+
+-- checkpoints.snapshots.list_by_id(scope=log, until=False, after=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT $5
+
+-- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.namespace >= $2::VARCHAR
+AND checkpoints.namespace < $3::VARCHAR
+AND checkpoints.thread_id = $4::VARCHAR
+AND checkpoints.checkpoint_id < $5::VARCHAR
+AND (checkpoints.checkpoint_id < $6::VARCHAR
+  OR checkpoints.checkpoint_id = $6::VARCHAR
+  AND (checkpoints.thread_id, checkpoints.namespace) > ($7::VARCHAR, $8::VARCHAR))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT $10
+
+-- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.namespace >= $2::VARCHAR
+AND checkpoints.namespace < $3::VARCHAR
+AND checkpoints.thread_id = $4::VARCHAR
+AND checkpoints.checkpoint_id < $5::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT $7
+
+-- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.namespace >= $2::VARCHAR
+AND checkpoints.namespace < $3::VARCHAR
+AND checkpoints.thread_id = $4::VARCHAR
+AND (checkpoints.checkpoint_id < $5::VARCHAR
+  OR checkpoints.checkpoint_id = $5::VARCHAR
+  AND (checkpoints.thread_id, checkpoints.namespace) > ($6::VARCHAR, $7::VARCHAR))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $8::TIMESTAMP WITH TIME ZONE)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT $9
+
+-- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.namespace >= $2::VARCHAR
+AND checkpoints.namespace < $3::VARCHAR
+AND checkpoints.thread_id = $4::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT $6
+
+-- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.namespace >= $2::VARCHAR
+AND checkpoints.namespace < $3::VARCHAR
+AND checkpoints.checkpoint_id < $4::VARCHAR
+AND (checkpoints.checkpoint_id < $5::VARCHAR
+  OR checkpoints.checkpoint_id = $5::VARCHAR
+  AND (checkpoints.thread_id, checkpoints.namespace) > ($6::VARCHAR, $7::VARCHAR))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $8::TIMESTAMP WITH TIME ZONE)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT $9
+
+-- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.namespace >= $2::VARCHAR
+AND checkpoints.namespace < $3::VARCHAR
+AND checkpoints.checkpoint_id < $4::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT $6
+
+-- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.namespace >= $2::VARCHAR
+AND checkpoints.namespace < $3::VARCHAR
+AND (checkpoints.checkpoint_id < $4::VARCHAR
+  OR checkpoints.checkpoint_id = $4::VARCHAR
+  AND (checkpoints.thread_id, checkpoints.namespace) > ($5::VARCHAR, $6::VARCHAR))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT $8
+
+-- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.namespace >= $2::VARCHAR
+AND checkpoints.namespace < $3::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT $5
+
+-- checkpoints.snapshots.read_snapshot(which=latest)
+WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
+    codec, checksum, payload) AS (
+  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
+    deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.tenant = checkpoints.tenant
+  AND deltas.thread_id = checkpoints.thread_id
+  AND deltas.namespace = checkpoints.namespace
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.tenant = checkpoints.tenant
+  AND threads.thread_id = checkpoints.thread_id
+  AND threads.namespace = checkpoints.namespace
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints AS wanted
+    WHERE wanted.tenant = $1::VARCHAR
+    AND wanted.thread_id = $2::VARCHAR
+    AND wanted.namespace = $3::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
+    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.tenant = $1::VARCHAR
+  AND base.thread_id = $2::VARCHAR
+  AND base.namespace = $3::VARCHAR)
+SELECT chain.parent_id, chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.since_bytes, chain.raw_size, chain.codec, chain.checksum, chain.payload, 2 AS status
+FROM chain
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS epoch, deltas.seq,
+  deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec,
+  deltas.checksum, deltas.payload, deltas.status
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.tenant = $1::VARCHAR
+    AND name.thread_id = $2::VARCHAR
+    AND name.namespace = $3::VARCHAR
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints AS wanted
+      WHERE wanted.tenant = $1::VARCHAR
+      AND wanted.thread_id = $2::VARCHAR
+      AND wanted.namespace = $3::VARCHAR)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.tenant = $1::VARCHAR
+    AND name.thread_id = $2::VARCHAR
+    AND name.namespace = $3::VARCHAR
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints AS wanted
+      WHERE wanted.tenant = $1::VARCHAR
+      AND wanted.thread_id = $2::VARCHAR
+      AND wanted.namespace = $3::VARCHAR)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints AS name
+  WHERE name.tenant = $1::VARCHAR
+  AND name.thread_id = $2::VARCHAR
+  AND name.namespace = $3::VARCHAR
+  AND name.seq = (
+    SELECT max(wanted.seq) AS max_2
+    FROM checkpoints AS wanted
+    WHERE wanted.tenant = $1::VARCHAR
+    AND wanted.thread_id = $2::VARCHAR
+    AND wanted.namespace = $3::VARCHAR))
+
+-- checkpoints.snapshots.read_snapshot(which=named)
+WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
+    codec, checksum, payload) AS (
+  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
+    deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.tenant = checkpoints.tenant
+  AND deltas.thread_id = checkpoints.thread_id
+  AND deltas.namespace = checkpoints.namespace
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.tenant = checkpoints.tenant
+  AND threads.thread_id = checkpoints.thread_id
+  AND threads.namespace = checkpoints.namespace
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.tenant = $1::VARCHAR
+    AND wanted.thread_id = $2::VARCHAR
+    AND wanted.namespace = $3::VARCHAR
+    AND wanted.checkpoint_id = $4::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
+    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.tenant = $1::VARCHAR
+  AND base.thread_id = $2::VARCHAR
+  AND base.namespace = $3::VARCHAR)
+SELECT chain.parent_id, chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.since_bytes, chain.raw_size, chain.codec, chain.checksum, chain.payload, 2 AS status
+FROM chain
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS epoch, deltas.seq,
+  deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec,
+  deltas.checksum, deltas.payload, deltas.status
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= $6::VARCHAR
+AND deltas.entry_key < $7::VARCHAR
+AND deltas.label = $4::VARCHAR
+
+-- checkpoints.snapshots.read_snapshot(which=highest)
+WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
+    codec, checksum, payload) AS (
+  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
+    deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.tenant = checkpoints.tenant
+  AND deltas.thread_id = checkpoints.thread_id
+  AND deltas.namespace = checkpoints.namespace
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.tenant = checkpoints.tenant
+  AND threads.thread_id = checkpoints.thread_id
+  AND threads.namespace = checkpoints.namespace
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.tenant = $1::VARCHAR
+    AND wanted.thread_id = $2::VARCHAR
+    AND wanted.namespace = $3::VARCHAR
+    ORDER BY wanted.checkpoint_id DESC
+    LIMIT $4::INTEGER)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
+    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.tenant = $1::VARCHAR
+  AND base.thread_id = $2::VARCHAR
+  AND base.namespace = $3::VARCHAR)
+SELECT chain.parent_id, chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.since_bytes, chain.raw_size, chain.codec, chain.checksum, chain.payload, 2 AS status
+FROM chain
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS epoch, deltas.seq,
+  deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec,
+  deltas.checksum, deltas.payload, deltas.status
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.tenant = $1::VARCHAR
+    AND name.thread_id = $2::VARCHAR
+    AND name.namespace = $3::VARCHAR
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints AS wanted
+      WHERE wanted.tenant = $1::VARCHAR
+      AND wanted.thread_id = $2::VARCHAR
+      AND wanted.namespace = $3::VARCHAR
+      ORDER BY wanted.checkpoint_id DESC
+      LIMIT $6::INTEGER)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.tenant = $1::VARCHAR
+    AND name.thread_id = $2::VARCHAR
+    AND name.namespace = $3::VARCHAR
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints AS wanted
+      WHERE wanted.tenant = $1::VARCHAR
+      AND wanted.thread_id = $2::VARCHAR
+      AND wanted.namespace = $3::VARCHAR
+      ORDER BY wanted.checkpoint_id DESC
+      LIMIT $6::INTEGER)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints AS name
+  WHERE name.tenant = $1::VARCHAR
+  AND name.thread_id = $2::VARCHAR
+  AND name.namespace = $3::VARCHAR
+  AND name.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.tenant = $1::VARCHAR
+    AND wanted.thread_id = $2::VARCHAR
+    AND wanted.namespace = $3::VARCHAR
+    ORDER BY wanted.checkpoint_id DESC
+    LIMIT $6::INTEGER))
+
+-- checkpoints.snapshots.read_states()
+WITH RECURSIVE needed(seq, base_seq) AS (
+  SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
+  FROM checkpoints
+  JOIN deltas ON deltas.tenant = checkpoints.tenant
+  AND deltas.thread_id = checkpoints.thread_id
+  AND deltas.namespace = checkpoints.namespace
+  AND deltas.seq = checkpoints.seq
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.checkpoint_id IN (
+    SELECT listed.checkpoint_id
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
+      FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed)
+  UNION ALL
+  SELECT base.seq AS seq, base.base_seq AS base_seq
+  FROM needed
+  JOIN deltas AS base ON base.seq = needed.base_seq
+  AND base.seq < needed.seq
+  WHERE base.tenant = $1::VARCHAR
+  AND base.thread_id = $2::VARCHAR
+  AND base.namespace = $3::VARCHAR)
+SELECT name.checkpoint_id, name.parent_id, deltas.seq, deltas.base_seq, deltas.depth,
+  deltas.since_bytes, deltas.raw_size, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints AS name ON name.tenant = deltas.tenant
+AND name.thread_id = deltas.thread_id
+AND name.namespace = deltas.namespace
+AND name.seq = deltas.seq
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('snapshot', 'delta')
+AND deltas.seq IN (
+  SELECT needed.seq
+  FROM needed)
+ORDER BY deltas.seq
+
 -- checkpoints.upkeep.erase_item()
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -487,11 +1029,11 @@ ORDER BY threads.thread_id
 -- checkpoints.upkeep.rewrite_delta()
 UPDATE deltas
 SET kind=$1::VARCHAR, base_seq=$2::BIGINT, depth=$3::INTEGER, since_bytes=$4::BIGINT,
-  codec=$5::VARCHAR, checksum=$6::BIGINT, payload=$7::BYTEA
-WHERE deltas.tenant = $8::VARCHAR
-AND deltas.thread_id = $9::VARCHAR
-AND deltas.namespace = $10::VARCHAR
-AND deltas.seq = $11::BIGINT
+  codec=$5::VARCHAR, checksum=$6::BIGINT, status=$7::SMALLINT, payload=$8::BYTEA
+WHERE deltas.tenant = $9::VARCHAR
+AND deltas.thread_id = $10::VARCHAR
+AND deltas.namespace = $11::VARCHAR
+AND deltas.seq = $12::BIGINT
 
 -- checkpoints.upkeep.rewrite_size()
 UPDATE checkpoints
@@ -823,6 +1365,25 @@ WHERE (threads.expires_at IS NULL
 AND threads.head_id IS NULL
 RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
 
+-- log.appending.begin(expected=alive)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, meta,
+    created_at, updated_at, expires_at)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, $6::BIGINT, $7::VARCHAR,
+    $8::JSONB, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
+    $10::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (tenant, thread_id, namespace)
+DO UPDATE SET next_seq = (threads.next_seq + $11::BIGINT),
+  version = (threads.version + $12::BIGINT), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $13::BIGINT
+ELSE threads.epoch END, head_id = $7::VARCHAR, previous_id = threads.head_id, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN $9::TIMESTAMP WITH TIME ZONE
+ELSE threads.created_at END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
+  expires_at = $10::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE)
+AND threads.deleted_at IS NULL
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+
 -- log.appending.forget_names()
 DELETE FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
@@ -845,13 +1406,14 @@ AND checkpoints.created_at < $9::TIMESTAMP WITH TIME ZONE
 -- log.appending.put_checkpoint()
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
     raw_size, stored_size, occurred_at, created_at)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, coalesce($5::VARCHAR, $6::VARCHAR),
-    $7::BIGINT, $8::VARCHAR, $9::JSONB, $10::BIGINT, $11::BIGINT, $12::TIMESTAMP WITH TIME ZONE,
-    $13::TIMESTAMP WITH TIME ZONE)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, nullif(coalesce($5::VARCHAR,
+        $6::VARCHAR), $4::VARCHAR), $7::BIGINT, $8::VARCHAR, $9::JSONB, $10::BIGINT, $11::BIGINT,
+    $12::TIMESTAMP WITH TIME ZONE, $13::TIMESTAMP WITH TIME ZONE)
 ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-DO UPDATE SET parent_id = coalesce($5::VARCHAR, checkpoints.parent_id), seq = $7::BIGINT,
-  run_id = $8::VARCHAR, meta = $9::JSONB, raw_size = $10::BIGINT, stored_size = $11::BIGINT,
-  occurred_at = $12::TIMESTAMP WITH TIME ZONE, created_at = $13::TIMESTAMP WITH TIME ZONE
+DO UPDATE SET parent_id = nullif(coalesce($5::VARCHAR, checkpoints.parent_id), $4::VARCHAR),
+  seq = $7::BIGINT, run_id = $8::VARCHAR, meta = $9::JSONB, raw_size = $10::BIGINT,
+  stored_size = $11::BIGINT, occurred_at = $12::TIMESTAMP WITH TIME ZONE,
+  created_at = $13::TIMESTAMP WITH TIME ZONE
 
 -- log.appending.put_delta()
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
@@ -898,12 +1460,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($25::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($25::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($25::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT, stored_size = $28::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $29::TIMESTAMP WITH TIME ZONE),
+  DO UPDATE SET parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
+    stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $29::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -963,12 +1526,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($25::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($25::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($25::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT, stored_size = $28::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $29::TIMESTAMP WITH TIME ZONE)
+  DO UPDATE SET parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
+    stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $29::TIMESTAMP WITH TIME ZONE)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -1001,12 +1565,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
     $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($29::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($29::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($29::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT, stored_size = $27::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $28::TIMESTAMP WITH TIME ZONE),
+  DO UPDATE SET parent_id = nullif(coalesce($29::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT,
+    stored_size = $27::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $28::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -1059,12 +1624,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
     $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($29::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($29::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($29::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT, stored_size = $27::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $28::TIMESTAMP WITH TIME ZONE)
+  DO UPDATE SET parent_id = nullif(coalesce($29::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT,
+    stored_size = $27::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $28::TIMESTAMP WITH TIME ZONE)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -1105,12 +1671,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($26::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($26::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($26::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT, stored_size = $29::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $30::TIMESTAMP WITH TIME ZONE),
+  DO UPDATE SET parent_id = nullif(coalesce($26::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
+    stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $30::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -1171,12 +1738,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($26::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($26::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($26::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT, stored_size = $29::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $30::TIMESTAMP WITH TIME ZONE)
+  DO UPDATE SET parent_id = nullif(coalesce($26::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
+    stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $30::TIMESTAMP WITH TIME ZONE)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -1210,12 +1778,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($30::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($30::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($30::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT, stored_size = $28::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $29::TIMESTAMP WITH TIME ZONE),
+  DO UPDATE SET parent_id = nullif(coalesce($30::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
+    stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $29::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -1269,12 +1838,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($30::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($30::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($30::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT, stored_size = $28::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $29::TIMESTAMP WITH TIME ZONE)
+  DO UPDATE SET parent_id = nullif(coalesce($30::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
+    stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $29::TIMESTAMP WITH TIME ZONE)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -1315,12 +1885,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($25::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($25::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($25::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT, stored_size = $28::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $29::TIMESTAMP WITH TIME ZONE),
+  DO UPDATE SET parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
+    stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $29::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -1381,12 +1952,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($25::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($25::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($25::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT, stored_size = $28::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $29::TIMESTAMP WITH TIME ZONE)
+  DO UPDATE SET parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
+    stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $29::TIMESTAMP WITH TIME ZONE)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -1420,12 +1992,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
     $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($29::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($29::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($29::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT, stored_size = $27::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $28::TIMESTAMP WITH TIME ZONE),
+  DO UPDATE SET parent_id = nullif(coalesce($29::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT,
+    stored_size = $27::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $28::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -1479,12 +2052,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
     $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($29::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($29::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($29::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT, stored_size = $27::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $28::TIMESTAMP WITH TIME ZONE)
+  DO UPDATE SET parent_id = nullif(coalesce($29::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT,
+    stored_size = $27::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $28::TIMESTAMP WITH TIME ZONE)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -1533,12 +2107,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($27::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($27::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($27::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT, stored_size = $30::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $31::TIMESTAMP WITH TIME ZONE),
+  DO UPDATE SET parent_id = nullif(coalesce($27::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
+    stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $31::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -1607,12 +2182,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($27::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($27::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($27::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT, stored_size = $30::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $31::TIMESTAMP WITH TIME ZONE)
+  DO UPDATE SET parent_id = nullif(coalesce($27::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
+    stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $31::TIMESTAMP WITH TIME ZONE)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -1654,12 +2230,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($31::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($31::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($31::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT, stored_size = $29::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $30::TIMESTAMP WITH TIME ZONE),
+  DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
+    stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $30::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -1721,12 +2298,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($31::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($31::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($31::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT, stored_size = $29::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $30::TIMESTAMP WITH TIME ZONE)
+  DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
+    stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $30::TIMESTAMP WITH TIME ZONE)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -1776,12 +2354,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $29::VARCHAR AS run_id, $30::JSONB AS meta,
     $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($28::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($28::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($28::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $29::VARCHAR, meta = $30::JSONB, raw_size = $10::BIGINT, stored_size = $31::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $32::TIMESTAMP WITH TIME ZONE),
+  DO UPDATE SET parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $29::VARCHAR, meta = $30::JSONB, raw_size = $10::BIGINT,
+    stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $32::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -1851,12 +2430,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $29::VARCHAR AS run_id, $30::JSONB AS meta,
     $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($28::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($28::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($28::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $29::VARCHAR, meta = $30::JSONB, raw_size = $10::BIGINT, stored_size = $31::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $32::TIMESTAMP WITH TIME ZONE)
+  DO UPDATE SET parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $29::VARCHAR, meta = $30::JSONB, raw_size = $10::BIGINT,
+    stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $32::TIMESTAMP WITH TIME ZONE)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -1899,12 +2479,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($32::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($32::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($32::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT, stored_size = $30::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $31::TIMESTAMP WITH TIME ZONE),
+  DO UPDATE SET parent_id = nullif(coalesce($32::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
+    stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $31::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -1967,12 +2548,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($32::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($32::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($32::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT, stored_size = $30::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $31::TIMESTAMP WITH TIME ZONE)
+  DO UPDATE SET parent_id = nullif(coalesce($32::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
+    stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $31::TIMESTAMP WITH TIME ZONE)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2022,12 +2604,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($27::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($27::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($27::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT, stored_size = $30::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $31::TIMESTAMP WITH TIME ZONE),
+  DO UPDATE SET parent_id = nullif(coalesce($27::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
+    stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $31::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -2097,12 +2680,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($27::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($27::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($27::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT, stored_size = $30::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $31::TIMESTAMP WITH TIME ZONE)
+  DO UPDATE SET parent_id = nullif(coalesce($27::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
+    stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $31::TIMESTAMP WITH TIME ZONE)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2145,12 +2729,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($31::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($31::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($31::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT, stored_size = $29::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $30::TIMESTAMP WITH TIME ZONE),
+  DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
+    stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $30::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -2213,12 +2798,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($31::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($31::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($31::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT, stored_size = $29::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $30::TIMESTAMP WITH TIME ZONE)
+  DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
+    stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $30::TIMESTAMP WITH TIME ZONE)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2256,12 +2842,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
     $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($33::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($33::VARCHAR, head.previous_id), $23::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($33::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT, stored_size = $31::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $32::TIMESTAMP WITH TIME ZONE),
+  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
+    seq = excluded.seq, run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT,
+    stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $32::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -2319,12 +2906,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
     $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($33::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($33::VARCHAR, head.previous_id), $23::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($33::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT, stored_size = $31::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $32::TIMESTAMP WITH TIME ZONE)
+  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
+    seq = excluded.seq, run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT,
+    stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $32::TIMESTAMP WITH TIME ZONE)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2363,12 +2951,13 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
     $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($33::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($33::VARCHAR, head.previous_id), $23::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($33::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT, stored_size = $31::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $32::TIMESTAMP WITH TIME ZONE),
+  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
+    seq = excluded.seq, run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT,
+    stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $32::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -2427,12 +3016,123 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
     $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    coalesce($33::VARCHAR, head.previous_id) AS parent_id, head.seq AS seq
+    nullif(coalesce($33::VARCHAR, head.previous_id), $23::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = coalesce($33::VARCHAR, checkpoints.parent_id), seq = excluded.seq,
-    run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT, stored_size = $31::BIGINT,
-    occurred_at = $17::TIMESTAMP WITH TIME ZONE, created_at = $32::TIMESTAMP WITH TIME ZONE)
+  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
+    seq = excluded.seq, run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT,
+    stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $32::TIMESTAMP WITH TIME ZONE)
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=begin, expected=alive, parent=False, retain=True)
+WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id,
+      meta, created_at, updated_at, expires_at)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, $22::BIGINT, $23::VARCHAR,
+      $24::JSONB, $25::TIMESTAMP WITH TIME ZONE, $25::TIMESTAMP WITH TIME ZONE,
+      $26::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (tenant, thread_id, namespace)
+  DO UPDATE SET next_seq = (threads.next_seq + $27::BIGINT),
+    version = (threads.version + $28::BIGINT), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $29::BIGINT
+  ELSE threads.epoch END, head_id = $23::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
+    expires_at = $26::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE)
+  AND threads.deleted_at IS NULL
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
+    $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
+    nullif(coalesce($33::VARCHAR, head.previous_id), $23::VARCHAR) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
+    seq = excluded.seq, run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT,
+    stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $32::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.checkpoint_id != $23::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.tenant = $1::VARCHAR
+    AND newest.thread_id = $2::VARCHAR
+    AND newest.namespace = $3::VARCHAR
+    AND newest.checkpoint_id != $23::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $34::INTEGER
+    OFFSET $35)
+  AND checkpoints.seq % $36::BIGINT != $37::BIGINT
+  AND checkpoints.created_at < $38::TIMESTAMP WITH TIME ZONE
+  AND (EXISTS (
+      SELECT head.seq
+      FROM head)))
+SELECT head.seq, head.version, head.epoch, head.previous_id
+FROM head
+
+-- log.appending.save(first=begin, expected=alive, parent=False, retain=False)
+WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id,
+      meta, created_at, updated_at, expires_at)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, $22::BIGINT, $23::VARCHAR,
+      $24::JSONB, $25::TIMESTAMP WITH TIME ZONE, $25::TIMESTAMP WITH TIME ZONE,
+      $26::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (tenant, thread_id, namespace)
+  DO UPDATE SET next_seq = (threads.next_seq + $27::BIGINT),
+    version = (threads.version + $28::BIGINT), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $29::BIGINT
+  ELSE threads.epoch END, head_id = $23::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
+    expires_at = $26::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE)
+  AND threads.deleted_at IS NULL
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head),
+name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
+    $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
+    nullif(coalesce($33::VARCHAR, head.previous_id), $23::VARCHAR) AS parent_id, head.seq AS seq
+  FROM head
+  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
+  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
+    seq = excluded.seq, run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT,
+    stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $32::TIMESTAMP WITH TIME ZONE)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2480,6 +3180,48 @@ AND deltas.thread_id = $4::VARCHAR
 AND deltas.namespace = $5::VARCHAR
 AND deltas.seq <= $6::BIGINT
 
+-- log.copying.copy_rows(table=others)
+INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
+    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+    stored_at, payload)
+SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, $2::VARCHAR AS namespace,
+  deltas.seq AS seq, deltas.kind AS kind, deltas.entry_key AS entry_key,
+  deltas.parent_seq AS parent_seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+  deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
+  deltas.checksum AS checksum, deltas.label AS label, deltas.sort_key AS sort_key,
+  deltas.status AS status, deltas.search_text AS search_text, deltas.occurred_at AS occurred_at,
+  deltas.stored_at AS stored_at, deltas.payload AS payload
+FROM deltas
+WHERE deltas.tenant = $3::VARCHAR
+AND deltas.thread_id = $4::VARCHAR
+AND deltas.namespace = $5::VARCHAR
+AND deltas.seq <= $6::BIGINT
+AND (deltas.kind NOT IN ('write'))
+
+-- log.copying.copy_rows(table=writes)
+INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
+    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+    stored_at, payload)
+SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, $2::VARCHAR AS namespace,
+  deltas.seq AS seq, deltas.kind AS kind, deltas.entry_key AS entry_key,
+  deltas.parent_seq AS parent_seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+  deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
+  deltas.checksum AS checksum, deltas.label AS label, deltas.sort_key AS sort_key,
+  deltas.status AS status, deltas.search_text AS search_text, deltas.occurred_at AS occurred_at,
+  deltas.stored_at AS stored_at, deltas.payload AS payload
+FROM deltas
+WHERE deltas.tenant = $3::VARCHAR
+AND deltas.thread_id = $4::VARCHAR
+AND deltas.namespace = $5::VARCHAR
+AND deltas.kind IN ('write')
+AND deltas.label IN (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.thread_id = $4::VARCHAR
+  AND checkpoints.namespace = $5::VARCHAR
+  AND checkpoints.seq <= $6::BIGINT)
+
 -- log.copying.has_entry()
 SELECT deltas.seq
 FROM deltas
@@ -2504,6 +3246,21 @@ AND ((deltas.kind NOT IN ('snapshot', 'delta'))
       AND checkpoints.namespace = $3::VARCHAR
       AND checkpoints.seq = deltas.seq)))
 LIMIT $4::INTEGER
+
+-- log.copying.last_write()
+SELECT max(deltas.seq) AS seq
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('write')
+AND deltas.label IN (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = $2::VARCHAR
+  AND checkpoints.namespace = $3::VARCHAR
+  AND checkpoints.seq <= $4::BIGINT)
 
 -- log.copying.newest_until()
 SELECT checkpoints.checkpoint_id
@@ -3499,7 +4256,8 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
       ranked.seq AS seq
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -3516,6 +4274,34 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
     LIMIT $5)
   SELECT found.tenant, found.thread_id, found.namespace, found.seq
   FROM found)
+
+-- log.many.forget_listed_writes()
+DELETE FROM deltas
+WHERE deltas.kind IN ('write')
+AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.label) IN (
+  WITH going AS MATERIALIZED (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.checkpoint_id AS checkpoint_id
+    FROM (
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN (
+        SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
+          (each.value ->> 2) COLLATE "C" AS namespace
+        FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.tenant = listed.tenant
+      AND checkpoints.thread_id = listed.thread_id
+      AND checkpoints.namespace = listed.namespace) AS ranked
+    WHERE ranked.newer > $2
+    AND ranked.seq % $3::BIGINT != 0
+    AND ranked.created_at < $4::TIMESTAMP WITH TIME ZONE
+    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
+    LIMIT $5)
+  SELECT going.tenant, going.thread_id, going.namespace, going.checkpoint_id
+  FROM going)
 
 -- log.many.list_prunable(scope=namespace, after=True)
 WITH page AS (
@@ -3552,7 +4338,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -3612,7 +4399,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -3674,7 +4462,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -3733,7 +4522,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -3797,7 +4587,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -3858,7 +4649,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -3921,7 +4713,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -3981,7 +4774,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -4727,7 +5521,17 @@ AND NOT (EXISTS (
     AND child.thread_id = $2::VARCHAR
     AND child.namespace = $3::VARCHAR
     AND child.base_seq = $4::BIGINT))
-RETURNING deltas.base_seq, deltas.depth
+RETURNING deltas.base_seq, deltas.depth, deltas.status
+
+-- log.removing.remove_writes()
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= $4::VARCHAR
+AND deltas.entry_key < $5::VARCHAR
+AND deltas.label = $6::VARCHAR
 
 -- log.removing.replace_words()
 UPDATE deltas
@@ -4763,6 +5567,118 @@ AND (deltas.seq NOT IN (
       AND base.namespace = $3::VARCHAR)
     SELECT alive.seq
     FROM alive))
+
+-- log.writes.list_below()
+SELECT threads.namespace, threads.head_id, threads.deleted_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+ORDER BY threads.namespace
+
+-- log.writes.list_runs()
+SELECT checkpoints.thread_id, checkpoints.namespace, checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.namespace >= $2::VARCHAR
+AND checkpoints.namespace < $3::VARCHAR
+AND checkpoints.run_id IN (
+  SELECT listed.run_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS run_id
+    FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed)
+ORDER BY checkpoints.thread_id, checkpoints.namespace
+
+-- log.writes.put_write()
+WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta,
+      created_at, updated_at, expires_at)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, $22::BIGINT, $23::JSONB,
+      $24::TIMESTAMP WITH TIME ZONE, $24::TIMESTAMP WITH TIME ZONE, $25::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (tenant, thread_id, namespace)
+  DO UPDATE SET next_seq = (threads.next_seq + $27::BIGINT),
+    updated_at = $24::TIMESTAMP WITH TIME ZONE
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $28::TIMESTAMP WITH TIME ZONE)
+  AND (threads.deleted_at IS NULL
+    OR threads.deleted_at < $29::TIMESTAMP WITH TIME ZONE)
+  RETURNING threads.next_seq - $26::BIGINT AS seq),
+put AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
+      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+      stored_at, payload, seq)
+  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
+    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
+    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
+    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
+    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
+    $19::BYTEA AS payload, head.seq AS seq
+  FROM head)
+SELECT head.seq
+FROM head
+
+-- log.writes.reach()
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta, created_at,
+    updated_at, expires_at)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, $6::BIGINT, $7::JSONB,
+    $8::TIMESTAMP WITH TIME ZONE, $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (tenant, thread_id, namespace)
+DO UPDATE SET next_seq = (threads.next_seq + $11::BIGINT), updated_at = $8::TIMESTAMP WITH TIME ZONE
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > $12::TIMESTAMP WITH TIME ZONE)
+AND (threads.deleted_at IS NULL
+  OR threads.deleted_at < $13::TIMESTAMP WITH TIME ZONE)
+RETURNING threads.next_seq - $10::BIGINT AS seq
+
+-- log.writes.read_writes()
+SELECT deltas.seq, deltas.status, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= $4::VARCHAR
+AND deltas.entry_key < $5::VARCHAR
+AND deltas.label = $6::VARCHAR
+ORDER BY deltas.seq
+
+-- log.writes.read_writes_listed()
+SELECT deltas.label, deltas.seq, deltas.status, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas
+JOIN (
+  SELECT (each.value ->> 0) COLLATE "C" AS label, (each.value ->> 1) COLLATE "C" AS low,
+    (each.value ->> 2) COLLATE "C" AS high
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.entry_key >= listed.low
+AND deltas.entry_key < listed.high
+AND deltas.label = listed.label
+WHERE deltas.tenant = $2::VARCHAR
+AND deltas.thread_id = $3::VARCHAR
+AND deltas.namespace = $4::VARCHAR
+AND deltas.kind IN ('write')
+ORDER BY deltas.seq
+
+-- log.writes.remove_names_listed()
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND checkpoints.checkpoint_id IN (
+  SELECT listed.checkpoint_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
+    FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.writes.remove_writes_listed()
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('write')
+AND deltas.label IN (
+  SELECT listed.label
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS label
+    FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed)
 
 -- rotation.statements.count_rows(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
@@ -6403,6 +7319,19 @@ AND store_items.key = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 
+-- store.queries.lifetimes_of_items()
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.lifetime
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND store_items.lifetime IS NOT NULL
+
 -- store.queries.list_expired()
 SELECT store_items.namespace, store_items.key
 FROM store_items
@@ -6670,6 +7599,15 @@ AND store_items.namespace >= $2::VARCHAR
 AND store_items.namespace < $3::VARCHAR
 AND NOT (store_items.namespace >= $4::VARCHAR
   AND store_items.namespace < $5::VARCHAR)
+
+-- store.writing.date_item()
+UPDATE store_items
+SET created_at=coalesce($1::TIMESTAMP WITH TIME ZONE, store_items.created_at),
+  updated_at=coalesce($2::TIMESTAMP WITH TIME ZONE, store_items.updated_at),
+  expires_at=coalesce($3::TIMESTAMP WITH TIME ZONE, store_items.expires_at)
+WHERE store_items.tenant = $4::VARCHAR
+AND store_items.namespace = $5::VARCHAR
+AND store_items.key = $6::VARCHAR
 
 -- store.writing.drop_other_vectors()
 DELETE FROM embeddings
@@ -6991,6 +7929,17 @@ AND (store_items.expires_at IS NULL
 AND store_items.version = $5::BIGINT
 AND store_items.created_at = $6::TIMESTAMP WITH TIME ZONE
 RETURNING store_items.expires_at
+
+-- store.writing.remove_items()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 
 -- transfer.statements.count_rows(table=threads, scope=tenant)
 SELECT count(*) AS count_1
@@ -7495,7 +8444,13 @@ SELECT threads.next_seq, threads.head_id, threads.deleted_at, 1 AS meta_readable
   WHERE deltas.tenant = threads.tenant
   AND deltas.thread_id = threads.thread_id
   AND deltas.namespace = threads.namespace) AS last_row, (
-  SELECT max(checkpoints.seq) AS max_2
+  SELECT max(deltas.seq) AS max_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND (deltas.kind NOT IN ('write'))) AS last_but_writes, (
+  SELECT max(checkpoints.seq) AS max_3
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
@@ -7506,7 +8461,7 @@ SELECT threads.next_seq, threads.head_id, threads.deleted_at, 1 AS meta_readable
   AND checkpoints.thread_id = threads.thread_id
   AND checkpoints.namespace = threads.namespace
   AND checkpoints.seq = (
-    SELECT max(later.seq) AS max_3
+    SELECT max(later.seq) AS max_4
     FROM checkpoints AS later
     WHERE later.tenant = checkpoints.tenant
     AND later.thread_id = checkpoints.thread_id
@@ -7526,9 +8481,10 @@ AND checkpoints.seq = $4::BIGINT
 
 -- verify.queries.read_rows()
 SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size,
-  deltas.codec, deltas.checksum, checkpoints.checkpoint_id, checkpoints.raw_size AS named_raw_size,
-  checkpoints.stored_size AS named_stored_size, 1 AS meta_readable, base.kind AS base_kind,
-  base.depth AS base_depth, base.since_bytes AS base_since_bytes, parent.seq AS parent_at, (
+  deltas.codec, deltas.checksum, deltas.status, checkpoints.checkpoint_id,
+  checkpoints.raw_size AS named_raw_size, checkpoints.stored_size AS named_stored_size,
+  1 AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
+  base.since_bytes AS base_since_bytes, parent.seq AS parent_at, (
   SELECT max(child.seq) AS max_1
   FROM deltas AS child
   WHERE child.tenant = deltas.tenant

@@ -463,6 +463,567 @@ AND (EXISTS (
       OR "each".type = 'array')
     AND "each".value = json(?)))
 
+-- checkpoints.snapshots.list_by_id(scope=log, until=True, after=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND checkpoints.checkpoint_id < ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (checkpoints.thread_id, checkpoints.namespace) > (?, ?))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.snapshots.list_by_id(scope=log, until=True, after=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND checkpoints.checkpoint_id < ?
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.snapshots.list_by_id(scope=log, until=False, after=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (checkpoints.thread_id, checkpoints.namespace) > (?, ?))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.snapshots.list_by_id(scope=log, until=False, after=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.namespace >= ?
+AND checkpoints.namespace < ?
+AND checkpoints.thread_id = ?
+AND checkpoints.checkpoint_id < ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (checkpoints.thread_id, checkpoints.namespace) > (?, ?))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.namespace >= ?
+AND checkpoints.namespace < ?
+AND checkpoints.thread_id = ?
+AND checkpoints.checkpoint_id < ?
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.namespace >= ?
+AND checkpoints.namespace < ?
+AND checkpoints.thread_id = ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (checkpoints.thread_id, checkpoints.namespace) > (?, ?))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.namespace >= ?
+AND checkpoints.namespace < ?
+AND checkpoints.thread_id = ?
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.namespace >= ?
+AND checkpoints.namespace < ?
+AND checkpoints.checkpoint_id < ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (checkpoints.thread_id, checkpoints.namespace) > (?, ?))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.namespace >= ?
+AND checkpoints.namespace < ?
+AND checkpoints.checkpoint_id < ?
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=True)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.namespace >= ?
+AND checkpoints.namespace < ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (checkpoints.thread_id, checkpoints.namespace) > (?, ?))
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=False)
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.namespace
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.namespace >= ?
+AND checkpoints.namespace < ?
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.tenant = checkpoints.tenant
+    AND threads.thread_id = checkpoints.thread_id
+    AND threads.namespace = checkpoints.namespace
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
+ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.snapshots.read_snapshot(which=latest)
+WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
+    codec, checksum, payload) AS (
+  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
+    deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.tenant = checkpoints.tenant
+  AND deltas.thread_id = checkpoints.thread_id
+  AND deltas.namespace = checkpoints.namespace
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.tenant = checkpoints.tenant
+  AND threads.thread_id = checkpoints.thread_id
+  AND threads.namespace = checkpoints.namespace
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.thread_id = ?
+  AND checkpoints.namespace = ?
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints AS wanted
+    WHERE wanted.tenant = ?
+    AND wanted.thread_id = ?
+    AND wanted.namespace = ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
+    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.tenant = ?
+  AND base.thread_id = ?
+  AND base.namespace = ?)
+SELECT chain.parent_id, chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.since_bytes, chain.raw_size, chain.codec, chain.checksum, chain.payload, 2 AS status
+FROM chain
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS epoch, deltas.seq,
+  deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec,
+  deltas.checksum, deltas.payload, deltas.status
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.tenant = ?
+    AND name.thread_id = ?
+    AND name.namespace = ?
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints AS wanted
+      WHERE wanted.tenant = ?
+      AND wanted.thread_id = ?
+      AND wanted.namespace = ?)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.tenant = ?
+    AND name.thread_id = ?
+    AND name.namespace = ?
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints AS wanted
+      WHERE wanted.tenant = ?
+      AND wanted.thread_id = ?
+      AND wanted.namespace = ?)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints AS name
+  WHERE name.tenant = ?
+  AND name.thread_id = ?
+  AND name.namespace = ?
+  AND name.seq = (
+    SELECT max(wanted.seq) AS max_2
+    FROM checkpoints AS wanted
+    WHERE wanted.tenant = ?
+    AND wanted.thread_id = ?
+    AND wanted.namespace = ?))
+
+-- checkpoints.snapshots.read_snapshot(which=named)
+WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
+    codec, checksum, payload) AS (
+  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
+    deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.tenant = checkpoints.tenant
+  AND deltas.thread_id = checkpoints.thread_id
+  AND deltas.namespace = checkpoints.namespace
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.tenant = checkpoints.tenant
+  AND threads.thread_id = checkpoints.thread_id
+  AND threads.namespace = checkpoints.namespace
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.thread_id = ?
+  AND checkpoints.namespace = ?
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.tenant = ?
+    AND wanted.thread_id = ?
+    AND wanted.namespace = ?
+    AND wanted.checkpoint_id = ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
+    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.tenant = ?
+  AND base.thread_id = ?
+  AND base.namespace = ?)
+SELECT chain.parent_id, chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.since_bytes, chain.raw_size, chain.codec, chain.checksum, chain.payload, 2 AS status
+FROM chain
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS epoch, deltas.seq,
+  deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec,
+  deltas.checksum, deltas.payload, deltas.status
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ?
+AND deltas.entry_key < ?
+AND deltas.label = ?
+
+-- checkpoints.snapshots.read_snapshot(which=highest)
+WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
+    codec, checksum, payload) AS (
+  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
+    deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.tenant = checkpoints.tenant
+  AND deltas.thread_id = checkpoints.thread_id
+  AND deltas.namespace = checkpoints.namespace
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.tenant = checkpoints.tenant
+  AND threads.thread_id = checkpoints.thread_id
+  AND threads.namespace = checkpoints.namespace
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.thread_id = ?
+  AND checkpoints.namespace = ?
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.tenant = ?
+    AND wanted.thread_id = ?
+    AND wanted.namespace = ?
+    ORDER BY wanted.checkpoint_id DESC
+    LIMIT ?
+    OFFSET ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
+    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.tenant = ?
+  AND base.thread_id = ?
+  AND base.namespace = ?)
+SELECT chain.parent_id, chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.since_bytes, chain.raw_size, chain.codec, chain.checksum, chain.payload, 2 AS status
+FROM chain
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS epoch, deltas.seq,
+  deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec,
+  deltas.checksum, deltas.payload, deltas.status
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.tenant = ?
+    AND name.thread_id = ?
+    AND name.namespace = ?
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints AS wanted
+      WHERE wanted.tenant = ?
+      AND wanted.thread_id = ?
+      AND wanted.namespace = ?
+      ORDER BY wanted.checkpoint_id DESC
+      LIMIT ?
+      OFFSET ?)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.tenant = ?
+    AND name.thread_id = ?
+    AND name.namespace = ?
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints AS wanted
+      WHERE wanted.tenant = ?
+      AND wanted.thread_id = ?
+      AND wanted.namespace = ?
+      ORDER BY wanted.checkpoint_id DESC
+      LIMIT ?
+      OFFSET ?)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints AS name
+  WHERE name.tenant = ?
+  AND name.thread_id = ?
+  AND name.namespace = ?
+  AND name.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.tenant = ?
+    AND wanted.thread_id = ?
+    AND wanted.namespace = ?
+    ORDER BY wanted.checkpoint_id DESC
+    LIMIT ?
+    OFFSET ?))
+
+-- checkpoints.snapshots.read_states()
+WITH RECURSIVE needed(seq, base_seq) AS (
+  SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
+  FROM checkpoints
+  JOIN deltas ON deltas.tenant = checkpoints.tenant
+  AND deltas.thread_id = checkpoints.thread_id
+  AND deltas.namespace = checkpoints.namespace
+  AND deltas.seq = checkpoints.seq
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.thread_id = ?
+  AND checkpoints.namespace = ?
+  AND checkpoints.checkpoint_id IN (
+    WITH listed AS MATERIALIZED (
+      SELECT each_listed.checkpoint_id AS checkpoint_id
+      FROM (
+        SELECT json_extract(each.value, '$[0]') AS checkpoint_id
+        FROM json_each(?) AS each) AS each_listed)
+    SELECT listed.checkpoint_id
+    FROM listed)
+  UNION ALL
+  SELECT base.seq AS seq, base.base_seq AS base_seq
+  FROM needed
+  JOIN deltas AS base ON base.seq = needed.base_seq
+  AND base.seq < needed.seq
+  WHERE base.tenant = ?
+  AND base.thread_id = ?
+  AND base.namespace = ?)
+SELECT name.checkpoint_id, name.parent_id, deltas.seq, deltas.base_seq, deltas.depth,
+  deltas.since_bytes, deltas.raw_size, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints AS name ON name.tenant = deltas.tenant
+AND name.thread_id = deltas.thread_id
+AND name.namespace = deltas.namespace
+AND name.seq = deltas.seq
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('snapshot', 'delta')
+AND deltas.seq IN (
+  SELECT needed.seq
+  FROM needed)
+ORDER BY deltas.seq
+
 -- checkpoints.upkeep.erase_item()
 DELETE FROM store_items
 WHERE store_items.tenant = ?
@@ -608,7 +1169,7 @@ VALUES ('optimize')
 
 -- checkpoints.upkeep.rewrite_delta()
 UPDATE deltas
-SET kind=?, base_seq=?, depth=?, since_bytes=?, codec=?, checksum=?, payload=?
+SET kind=?, base_seq=?, depth=?, since_bytes=?, codec=?, checksum=?, status=?, payload=?
 WHERE deltas.tenant = ?
 AND deltas.thread_id = ?
 AND deltas.namespace = ?
@@ -923,6 +1484,21 @@ WHERE (threads.expires_at IS NULL
 AND threads.head_id IS NULL
 RETURNING next_seq - 1 AS seq, version, epoch, previous_id
 
+-- log.appending.begin(expected=alive)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, meta,
+    created_at, updated_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, thread_id, namespace)
+DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
+ELSE threads.epoch END, head_id = ?, previous_id = threads.head_id, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN ?
+ELSE threads.created_at END, updated_at = ?, expires_at = ?, deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.deleted_at IS NULL
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+
 -- log.appending.forget_names()
 DELETE FROM checkpoints
 WHERE checkpoints.tenant = ?
@@ -945,10 +1521,10 @@ AND checkpoints.created_at < ?
 -- log.appending.put_checkpoint()
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
     raw_size, stored_size, occurred_at, created_at)
-VALUES (?, ?, ?, ?, coalesce(?, ?), ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, nullif(coalesce(?, ?), ?), ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-DO UPDATE SET parent_id = coalesce(?, checkpoints.parent_id), seq = ?, run_id = ?, meta = ?,
-  raw_size = ?, stored_size = ?, occurred_at = ?, created_at = ?
+DO UPDATE SET parent_id = nullif(coalesce(?, checkpoints.parent_id), ?), seq = ?, run_id = ?,
+  meta = ?, raw_size = ?, stored_size = ?, occurred_at = ?, created_at = ?
 
 -- log.appending.put_delta()
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
@@ -999,6 +1575,48 @@ AND deltas.thread_id = ?
 AND deltas.namespace = ?
 AND deltas.seq <= ?
 
+-- log.copying.copy_rows(table=others)
+INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
+    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+    stored_at, payload)
+SELECT deltas.tenant AS tenant, ? AS thread_id, ? AS namespace, deltas.seq AS seq,
+  deltas.kind AS kind, deltas.entry_key AS entry_key, deltas.parent_seq AS parent_seq,
+  deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+  deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+  deltas.label AS label, deltas.sort_key AS sort_key, deltas.status AS status,
+  deltas.search_text AS search_text, deltas.occurred_at AS occurred_at,
+  deltas.stored_at AS stored_at, deltas.payload AS payload
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.seq <= ?
+AND (deltas.kind NOT IN ('write'))
+
+-- log.copying.copy_rows(table=writes)
+INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
+    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
+    stored_at, payload)
+SELECT deltas.tenant AS tenant, ? AS thread_id, ? AS namespace, deltas.seq AS seq,
+  deltas.kind AS kind, deltas.entry_key AS entry_key, deltas.parent_seq AS parent_seq,
+  deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+  deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+  deltas.label AS label, deltas.sort_key AS sort_key, deltas.status AS status,
+  deltas.search_text AS search_text, deltas.occurred_at AS occurred_at,
+  deltas.stored_at AS stored_at, deltas.payload AS payload
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('write')
+AND deltas.label IN (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.thread_id = ?
+  AND checkpoints.namespace = ?
+  AND checkpoints.seq <= ?)
+
 -- log.copying.has_entry()
 SELECT deltas.seq
 FROM deltas
@@ -1024,6 +1642,21 @@ AND ((deltas.kind NOT IN ('snapshot', 'delta'))
       AND checkpoints.seq = deltas.seq)))
 LIMIT ?
 OFFSET ?
+
+-- log.copying.last_write()
+SELECT max(deltas.seq) AS seq
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('write')
+AND deltas.label IN (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.thread_id = ?
+  AND checkpoints.namespace = ?
+  AND checkpoints.seq <= ?)
 
 -- log.copying.newest_until()
 SELECT checkpoints.checkpoint_id
@@ -1772,7 +2405,8 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
             json_extract(each.value, '$[2]') AS namespace
           FROM json_each(?) AS each) AS each_listed)
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -1787,6 +2421,39 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
     OFFSET ?)
   SELECT found.tenant, found.thread_id, found.namespace, found.seq
   FROM found)
+
+-- log.many.forget_listed_writes()
+DELETE FROM deltas
+WHERE deltas.kind IN ('write')
+AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.label) IN (
+  WITH going AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.checkpoint_id AS checkpoint_id
+    FROM (
+      WITH listed AS MATERIALIZED (
+        SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
+          each_listed.namespace AS namespace
+        FROM (
+          SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
+            json_extract(each.value, '$[2]') AS namespace
+          FROM json_each(?) AS each) AS each_listed)
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN listed ON checkpoints.tenant = listed.tenant
+      AND checkpoints.thread_id = listed.thread_id
+      AND checkpoints.namespace = listed.namespace) AS ranked
+    WHERE ranked.newer > ?
+    AND ranked.seq % ? != 0
+    AND ranked.created_at < ?
+    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
+    LIMIT ?
+    OFFSET ?)
+  SELECT going.tenant, going.thread_id, going.namespace, going.checkpoint_id
+  FROM going)
 
 -- log.many.list_prunable(scope=namespace, after=True)
 WITH page AS (
@@ -1824,7 +2491,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -1885,7 +2553,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -1948,7 +2617,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -2008,7 +2678,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -2073,7 +2744,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -2135,7 +2807,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -2199,7 +2872,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -2260,7 +2934,8 @@ FROM (
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
         row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
@@ -3035,7 +3710,17 @@ AND NOT (EXISTS (
     AND child.thread_id = ?
     AND child.namespace = ?
     AND child.base_seq = ?))
-RETURNING base_seq, depth
+RETURNING base_seq, depth, status
+
+-- log.removing.remove_writes()
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ?
+AND deltas.entry_key < ?
+AND deltas.label = ?
 
 -- log.removing.replace_words()
 UPDATE deltas
@@ -3071,6 +3756,102 @@ AND (deltas.seq NOT IN (
       AND base.namespace = ?)
     SELECT alive.seq
     FROM alive))
+
+-- log.writes.list_below()
+SELECT threads.namespace, threads.head_id, threads.deleted_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.thread_id = ?
+ORDER BY threads.namespace
+
+-- log.writes.list_runs()
+SELECT checkpoints.thread_id, checkpoints.namespace, checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.namespace >= ?
+AND checkpoints.namespace < ?
+AND checkpoints.run_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.run_id AS run_id
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS run_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.run_id
+  FROM listed)
+ORDER BY checkpoints.thread_id, checkpoints.namespace
+
+-- log.writes.reach()
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta, created_at,
+    updated_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, thread_id, namespace)
+DO UPDATE SET next_seq = (threads.next_seq + ?), updated_at = ?
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.deleted_at IS NULL
+  OR threads.deleted_at < ?)
+RETURNING next_seq - ? AS seq
+
+-- log.writes.read_writes()
+SELECT deltas.seq, deltas.status, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ?
+AND deltas.entry_key < ?
+AND deltas.label = ?
+ORDER BY deltas.seq
+
+-- log.writes.read_writes_listed()
+WITH listed AS MATERIALIZED (
+  SELECT each_listed.label AS label, each_listed.low AS low, each_listed.high AS high
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS label, json_extract(each.value, '$[1]') AS low,
+      json_extract(each.value, '$[2]') AS high
+    FROM json_each(?) AS each) AS each_listed)
+SELECT deltas.label, deltas.seq, deltas.status, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas
+JOIN listed ON deltas.entry_key >= listed.low
+AND deltas.entry_key < listed.high
+AND deltas.label = listed.label
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('write')
+ORDER BY deltas.seq
+
+-- log.writes.remove_names_listed()
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND checkpoints.checkpoint_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.checkpoint_id AS checkpoint_id
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS checkpoint_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.checkpoint_id
+  FROM listed)
+
+-- log.writes.remove_writes_listed()
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('write')
+AND deltas.label IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.label AS label
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS label
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.label
+  FROM listed)
 
 -- rotation.statements.count_rows(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
@@ -4349,6 +5130,22 @@ AND store_items."key" = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
+-- store.queries.lifetimes_of_items()
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.lifetime
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items.lifetime IS NOT NULL
+
 -- store.queries.list_expired()
 SELECT store_items.namespace, store_items."key"
 FROM store_items
@@ -4637,6 +5434,14 @@ AND store_items.namespace < ?
 AND NOT (store_items.namespace >= ?
   AND store_items.namespace < ?)
 
+-- store.writing.date_item()
+UPDATE store_items
+SET created_at=coalesce(?, store_items.created_at), updated_at=coalesce(?, store_items.updated_at),
+  expires_at=coalesce(?, store_items.expires_at)
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
 -- store.writing.drop_other_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
@@ -4827,6 +5632,20 @@ AND (store_items.expires_at IS NULL
 AND store_items.version = ?
 AND store_items.created_at = ?
 RETURNING expires_at
+
+-- store.writing.remove_items()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
 
 -- transfer.statements.count_rows(table=threads, scope=tenant)
 SELECT count(*) AS count_1
@@ -5336,7 +6155,13 @@ SELECT threads.next_seq, threads.head_id, threads.deleted_at,
   WHERE deltas.tenant = threads.tenant
   AND deltas.thread_id = threads.thread_id
   AND deltas.namespace = threads.namespace) AS last_row, (
-  SELECT max(checkpoints.seq) AS max_2
+  SELECT max(deltas.seq) AS max_2
+  FROM deltas
+  WHERE deltas.tenant = threads.tenant
+  AND deltas.thread_id = threads.thread_id
+  AND deltas.namespace = threads.namespace
+  AND (deltas.kind NOT IN ('write'))) AS last_but_writes, (
+  SELECT max(checkpoints.seq) AS max_3
   FROM checkpoints
   WHERE checkpoints.tenant = threads.tenant
   AND checkpoints.thread_id = threads.thread_id
@@ -5347,7 +6172,7 @@ SELECT threads.next_seq, threads.head_id, threads.deleted_at,
   AND checkpoints.thread_id = threads.thread_id
   AND checkpoints.namespace = threads.namespace
   AND checkpoints.seq = (
-    SELECT max(later.seq) AS max_3
+    SELECT max(later.seq) AS max_4
     FROM checkpoints AS later
     WHERE later.tenant = checkpoints.tenant
     AND later.thread_id = checkpoints.thread_id
@@ -5367,10 +6192,10 @@ AND checkpoints.seq = ?
 
 -- verify.queries.read_rows()
 SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size,
-  deltas.codec, deltas.checksum, checkpoints.checkpoint_id, checkpoints.raw_size AS named_raw_size,
-  checkpoints.stored_size AS named_stored_size, json_valid(checkpoints.meta) AS meta_readable,
-  base.kind AS base_kind, base.depth AS base_depth, base.since_bytes AS base_since_bytes,
-  parent.seq AS parent_at, (
+  deltas.codec, deltas.checksum, deltas.status, checkpoints.checkpoint_id,
+  checkpoints.raw_size AS named_raw_size, checkpoints.stored_size AS named_stored_size,
+  json_valid(checkpoints.meta) AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
+  base.since_bytes AS base_since_bytes, parent.seq AS parent_at, (
   SELECT max(child.seq) AS max_1
   FROM deltas AS child
   WHERE child.tenant = deltas.tenant

@@ -107,6 +107,38 @@ async def test_items_read_are_copies(session: MemalchemySession) -> None:
     assert texts(await session.get_items()) == ["hi"]
 
 
+async def test_an_object_that_reads_again_sees_what_others_did_since(
+    db: Database, session: MemalchemySession
+) -> None:
+    other = MemalchemySession("talk", db)
+    seen = []
+    await other.add_items([said("user", "a"), {"role": "user", "content": [{"t": ({1}, [2])}]}])  # type: ignore[list-item]
+    for write in (
+        other.add_items([said("user", "b")]),
+        other.pop_item(),
+        other.clear_session(),
+        other.add_items([said("user", "c")]),
+    ):
+        first, second = await session.get_items(), await session.get_items()
+        assert first == second == await other.get_items()
+        for item in first:
+            item.clear()  # type: ignore[attr-defined]
+        seen.append(len(second))
+        await write
+    assert texts(await session.get_items()) == ["c"]
+    assert seen == [2, 3, 2, 0]
+
+
+async def test_a_copy_shares_nothing_that_can_be_changed(session: MemalchemySession) -> None:
+    given: Any = {"role": "user", "content": [{"t": ({1}, [2])}]}
+    await session.add_items([given])
+    (first,) = await session.get_items()
+    first["content"][0]["t"][0].add(9)  # type: ignore[index]
+    first["content"][0]["t"][1].append(9)  # type: ignore[index]
+
+    assert await session.get_items() == [given]
+
+
 async def test_pop_takes_the_newest_and_none_when_there_is_none(
     session: MemalchemySession,
 ) -> None:

@@ -154,3 +154,109 @@ def test_what_does_not_fit_whatever_is_done_is_cut_as_by_a_budget() -> None:
     assert compact[:3] == messages[:3]
     assert tokens(compact) <= 500
     assert "characters left out" in compact[3]["content"]
+
+
+async def test_what_is_cleared_is_put_away_once_and_named_in_its_place() -> None:
+    kept: dict[str, Any] = {}
+    times = 0
+
+    async def keep(id: str, output: Any) -> None:
+        nonlocal times
+        times += 1
+        kept[id] = output
+
+    messages = work(10)
+    manager = ContextCompactor(1_000, tool_output_ttl_turns=3, archive=keep)
+    outcome = await manager.compact(messages)
+
+    assert outcome.messages[3]["content"] == (
+        f"[tool output cleared: 400 characters; recall {outcome.archived[0]}]"
+    )
+    assert kept == dict(
+        zip(outcome.archived, [text_of(message) for message in messages[3:16:2]], strict=True)
+    )
+    assert await manager.async_apply(messages) == outcome.messages
+    assert await manager.async_apply(outcome.messages) == outcome.messages
+    assert times == len(kept) == 7
+
+
+async def test_an_output_that_could_not_be_put_away_stays() -> None:
+    def full(id: str, output: Any) -> None:
+        raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        await ContextCompactor(1_000, archive=full).async_apply(work(20))
+    with pytest.raises(TypeError, match="archive is a function"):
+        ContextCompactor(1_000, archive="here")  # type: ignore[arg-type]
+
+
+def test_synchronous_code_has_a_synchronous_archive() -> None:
+    kept: dict[str, Any] = {}
+
+    async def keep(id: str, output: Any) -> None:
+        kept[id] = output
+
+    ContextCompactor(1_000, tool_output_ttl_turns=3, archive=kept.__setitem__).apply(work(10))
+    assert len(kept) == 7
+    with pytest.raises(RuntimeError, match="async_apply"):
+        ContextCompactor(1_000, tool_output_ttl_turns=3, archive=keep).apply(work(10))
+
+
+async def test_blocks_are_put_away_as_they_were() -> None:
+    call = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "look"}]}
+    block = {"type": "tool_result", "tool_use_id": "t", "content": "x" * 4_000}
+    kept: dict[str, Any] = {}
+    messages = [user("go"), call, {"role": "user", "content": [block]}, *chat(2)[1:]]
+    manager = ContextCompactor(1_000, tool_output_ttl_turns=2, archive=kept.__setitem__)
+
+    manager.apply(messages)
+
+    assert list(kept.values()) == [[block]]
+
+
+async def test_the_outcome_says_how_far_it_had_to_go() -> None:
+    def outcome_of(length: int, **more: Any) -> Any:
+        return ContextCompactor(length, tool_output_ttl_turns=5, **more).compact(work(40))
+
+    stages = [await outcome_of(length) for length in (50_000, 4_000, 1_000)]
+    long = [user("x" * 8_000)]
+    cut = await ContextCompactor(1_000).compact(long)
+
+    assert [one.stage for one in stages] == ["none", "cleared", "summarised"]
+    assert cut.stage == "cut"
+    assert cut.tokens_before == tokens(long)
+    for one in stages:
+        assert one.tokens_before == tokens(work(40))
+        assert one.tokens_after == tokens(one.messages)
+    assert [one.threshold for one in stages] == [40_000, 3_200, 800]
+    assert cut.tokens_after == tokens(cut.messages) <= 1_000
+    assert [one.exhausted for one in [*stages, cut]] == [False, False, False, True]
+    assert [one.summary is None for one in stages] == [True, True, False]
+    assert stages[0].messages == work(40)
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["the whole", "what was returned"])
+async def test_a_further_summary_waits_until_it_takes_in_enough(whole: bool) -> None:
+    asked: list[int] = []
+
+    async def ask(messages: list[Any], previous_summary: str | None) -> str:
+        asked.append(len(messages))
+        return "much was done"
+
+    manager = ContextCompactor(
+        1_000,
+        summarize_fn=ask,
+        trigger_fraction=0.5,
+        tail_token_fraction=0.4,
+        tool_output_ttl_turns=0,
+        min_iterations_between_summaries=4,
+    )
+    everything = work(40)
+    messages = everything[:12]
+    for at in range(12, 62, 2):
+        result = await manager.async_apply(messages)
+        assert tokens(result) <= 1_000
+        messages = [*(messages if whole else result), *everything[at : at + 2]]
+
+    assert len(asked) > 2
+    assert min(asked[1:]) >= 2 * 4

@@ -255,13 +255,16 @@ async def test_a_load_is_one_statement_and_the_pools_rollback(
 async def test_deleting_a_checkpoint_locks_first(agent: Checkpointer, server: Recorder) -> None:
     server.answer("log.removing.lock_log", head("two", next_seq=3))
     server.answer("log.removing.remove_name", Answer([{"seq": 1}]))
-    server.answer("log.removing.remove_unneeded", Answer([{"base_seq": None, "depth": 0}]))
+    server.answer(
+        "log.removing.remove_unneeded", Answer([{"base_seq": None, "depth": 0, "status": 0}])
+    )
 
     assert await agent.delete("thread", "one") is True
 
     assert server.sent() == [
         "log.removing.lock_log",
         "log.removing.remove_name",
+        "log.removing.remove_writes",
         "log.removing.remove_unneeded",
         "log.removing.move_epoch",
     ]
@@ -293,7 +296,12 @@ async def test_deleting_a_thread_leaves_a_tombstone(agent: Checkpointer, server:
 
 
 SWEPT = ["log.many.sweep_listed", "log.many.sweep_listed"]  # until a layer is empty
-PRUNED = ["log.many.forget_listed", *SWEPT, "log.many.move_listed"]
+PRUNED = [
+    "log.many.forget_listed_writes",
+    "log.many.forget_listed",
+    *SWEPT,
+    "log.many.move_listed",
+]
 
 
 def prunable(*threads: str) -> Answer:

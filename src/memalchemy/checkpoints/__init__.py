@@ -14,10 +14,11 @@ from uuid import uuid4
 
 from memalchemy.checkpoints import diffing, queries
 from memalchemy.checkpoints.branching import Branching
-from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, Tip, rebuild_of
+from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, RADIX, Tip, rebuild_of
 from memalchemy.checkpoints.grouping import Together
 from memalchemy.checkpoints.keeping import Keeping
 from memalchemy.checkpoints.looking import Looking
+from memalchemy.checkpoints.pending import Pending
 from memalchemy.checkpoints.retention import Retaining
 from memalchemy.checkpoints.saving import Request, Saver, encode_off_loop, weight
 from memalchemy.checkpoints.scope import check_optional, missing
@@ -36,11 +37,11 @@ from memalchemy.errors import Corrupt, about
 from memalchemy.events import operation
 from memalchemy.keys import check_name
 from memalchemy.log import delete_checkpoint, delete_log, delete_thread
-from memalchemy.mapping import check_state_type, from_mapping, to_mapping
+from memalchemy.mapping import Fallback, check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata
 
 
-class Checkpointer(Looking, Branching, Retaining, Keeping):
+class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
     """Keeps every state an agent saves, and gives any of them back.
 
     A thread's checkpoints are ordered by the position they were saved at, never by a clock. Each
@@ -57,6 +58,9 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
         ttl: how long a thread lives after its last save, in seconds or as a timedelta.
         max_chain_depth: saves between full snapshots, at most.
         compression_level: zstd's, 1 to 19.
+        radix: how many saves in a row are each stored as what differs from the one before, 2 to 64.
+            With 2 a load reads the fewest rows, some eight; with 32 up to some forty, and a history
+            takes down to half of the bytes.
 
     Every method takes ``connection=``, an `AsyncConnection` or `AsyncSession` of the host: the work
     is then part of the host's transaction, sees its own writes, and is gone after a rollback.
@@ -78,9 +82,12 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
         ttl: Seconds | None = None,
         max_chain_depth: int = MAX_CHAIN_DEPTH,
         compression_level: int = 3,
+        radix: int = RADIX,
     ) -> None:
         if not 1 <= compression_level <= 19:
             raise ValueError(f"compression_level is 1 to 19, not {compression_level}")
+        if not 2 <= radix <= 64:
+            raise ValueError(f"radix is 2 to 64, not {radix}")
         if max_chain_depth < 1:
             raise ValueError(f"max_chain_depth is at least 1, not {max_chain_depth}")
         if retention is not None and not isinstance(retention, Retention):
@@ -99,6 +106,7 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
             retention,
             max_chain_depth,
             compression_level,
+            radix,
         )
 
     def __repr__(self) -> str:
@@ -127,6 +135,8 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
         *,
         parent_id: str | None = None,
         expected_parent: str | Unset | None = UNSET,
+        lineage: str | Unset | None = UNSET,
+        run_id: str | None = None,
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> str:
@@ -142,6 +152,9 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
             parent_id: branch off this checkpoint instead of the newest.
             expected_parent: raise `Conflict` unless this is the newest checkpoint (``None``:
                 unless there is none). The check and the save are one.
+            lineage: record this as its parent, whether it is there or not (``None``: it has none),
+                for a host that keeps track of that itself; the state is appended to the newest.
+            run_id: what made it, for `delete_runs`.
             ttl: in place of the checkpointer's own. The last save counts: after one without any,
                 the thread does not expire.
 
@@ -150,15 +163,19 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
             Conflict: *expected_parent* is not the newest.
             ThreadDeleted: a parent was named and the thread has been deleted since.
             NotFound: *parent_id* is not there.
+            ValueError: *parent_id* and *lineage* were given.
         """
         log = self._log(thread_id)
         checkpoint_id = check_name(checkpoint_id, "checkpoint_id") if checkpoint_id else uuid4().hex
-        for name, value in (("parent_id", parent_id), ("expected_parent", expected_parent)):
+        named = {"parent_id": parent_id, "expected_parent": expected_parent}
+        for name, value in (named | {"lineage": lineage, "run_id": run_id}).items():
             if isinstance(value, str):
                 check_name(value, name)
-        mapping, fallback = to_mapping(state)
+        if parent_id is not None and lineage is not UNSET:
+            raise ValueError("give parent_id= to branch off it, or lineage= to record it; not both")
+        mapping, fallback = await self._mapping_of(state, thread_id, connection)
         life = self._ttl if ttl is None else to_lifetime(ttl)
-        if parent_id is not None and parent_id == checkpoint_id:
+        if checkpoint_id in (parent_id, lineage):
             raise ValueError("a checkpoint cannot be its own parent")
         cached = self._cache.get(log) if connection is None else None
         now = datetime.now(UTC)
@@ -169,6 +186,8 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
             encoded=await encode_off_loop(mapping, fallback, cached),
             metadata=check_metadata(metadata),
             parent_id=parent_id,
+            lineage=lineage,
+            run_id=run_id,
             expected_parent=expected_parent,
             now=now,
             expires_at=None if life is None else now + life,
@@ -262,6 +281,12 @@ class Checkpointer(Looking, Branching, Retaining, Keeping):
                 raise missing(thread_id, checkpoint_id)
             states.append(state)
         return diffing.diff(*states)
+
+    async def _mapping_of(
+        self, state: Any, thread_id: str, connection: HostConnection | None
+    ) -> tuple[Mapping[str, Any], Fallback | None]:
+        """What `save` stores of *state*; a checkpointer with rules of its own changes it here."""
+        return to_mapping(state)
 
     def _decoded(self, thread_id: str, tip: Tip | None) -> tuple[Tip, dict[str, Any]] | None:
         if tip is None:

@@ -4,6 +4,9 @@ A row at depth k+1 takes as base its ancestor at depth ``(k + 1) & k`` (k+1 with
 cleared), which is always on its parent's own chain. So any state is a snapshot and at most
 log2(depth) deltas, on any branch, and whoever holds the parent's chain can encode a child.
 
+In another radix than 2 the lowest digit of the depth that is not zero becomes one less: so more
+rows are based on their parent, a chain is longer, and all is smaller.
+
 Pure: bytes and numbers, no I/O.
 """
 
@@ -23,8 +26,18 @@ READABLE = frozenset({CODEC, zsplice1.NAME})
 
 MAX_CHAIN_DEPTH = 1024
 
+RADIX = 2
+
 READ_FACTOR = 2
 """Deltas of twice a snapshot's bytes may be read with it: fewer snapshots, and no slower a load."""
+
+
+def base_depth(depth: int, radix: int = RADIX) -> int:
+    """The depth of what a row at *depth*, which is not 0, is based on."""
+    weight = 1
+    while depth % (weight * radix) == 0:
+        weight *= radix
+    return depth - weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +138,8 @@ class Draft:
     stored: Sealed
     parts: Parts
     chain: tuple[Link, ...]
+    radix: int = 0
+    """What the depths of its chain are read in; 0 for `RADIX`."""
 
     def as_tip(
         self, checkpoint_id: str, seq: int, epoch: int, textual: frozenset[str] = frozenset()
@@ -143,6 +158,7 @@ def encode(
     max_depth: int,
     keyring: Keyring,
     compared: deltas.Comparison | None = None,
+    radix: int = RADIX,
 ) -> Draft:
     """Encode a state under *tip*: as a delta, or as a snapshot when one is due; and seal it.
 
@@ -154,7 +170,7 @@ def encode(
     """
     raw_size = state_size(parts)
     if tip is not None and tip.codec == CODEC and tip.depth < max_depth:
-        wanted = (tip.depth + 1) & tip.depth
+        wanted = base_depth(tip.depth + 1, radix)
         # No checksum covers the depth of a stored row: without the base there is a snapshot.
         index = next((i for i, link in enumerate(tip.links) if link.depth == wanted), None)
         base = None if index is None else tip.parts_at(index)
@@ -178,6 +194,7 @@ def encode(
                     stored=keyring.seal(CODEC, deltas.seal(payload, parts), payload),
                     parts=parts,
                     chain=(*tip.links[:index], held),
+                    radix=0 if radix == RADIX else radix,
                 )
     payload = deltas.encode_snapshot(parts, level)
     return Draft(
@@ -192,6 +209,7 @@ def encode(
         stored=keyring.seal(CODEC, deltas.seal(payload, parts), payload),
         parts=parts,
         chain=(),
+        radix=0 if radix == RADIX else radix,
     )
 
 
@@ -222,9 +240,25 @@ def rebuild(tip: Tip, keyring: Keyring, limit: int = MAX_STATE_BYTES) -> Tip:
     return replace(tip, links=(*links[:-1], replace(links[-1], parts=parts)))
 
 
-def rebuild_of(thread_id: str, tip: Tip, keyring: Keyring) -> Tip:
-    """`rebuild`, of a thread that an error names, with its checkpoint."""
+def same_state(tip: Tip, known: Tip | None, keyring: Keyring) -> Tip | None:
+    """*known*, if it is of the very state that was read as *tip*; so it is not rebuilt again.
+
+    What was read is held to its checksums all the same.
+    """
+    if known is None or known.links[-1].parts is None or not tip.links:
+        return None
+    ends = [(t.epoch, t.checkpoint_id, t.links[-1].seq, t.links[-1].checksum) for t in (tip, known)]
+    if ends[0] != ends[1]:
+        return None
+    for link in tip.links:
+        _, checksum, payload = keyring.open(link.codec, link.checksum, link.payload)
+        deltas.check_payload(payload, checksum)
+    return known
+
+
+def rebuild_of(thread_id: str, tip: Tip, keyring: Keyring, known: Tip | None = None) -> Tip:
+    """`rebuild`, of a thread that an error names, with its checkpoint; *known* as `same_state`."""
     try:
-        return rebuild(tip, keyring)
+        return same_state(tip, known, keyring) or rebuild(tip, keyring)
     except (Corrupt, KeyMissing, NotEncrypted) as error:
         raise about(error, f"checkpoint {tip.checkpoint_id!r} of thread {thread_id!r}") from error

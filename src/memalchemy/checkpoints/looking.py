@@ -145,6 +145,13 @@ class Looking(Scope):
             connection=connection,
         )
 
+    async def count_threads(
+        self, pattern: str = "*", *, connection: HostConnection | None = None
+    ) -> int:
+        """How many threads with a checkpoint there are, whose ids match the glob."""
+        found = listing.ThreadIds(self.db, self._path, "checkpoints", pattern)
+        return await found.count(connection)
+
     async def search(
         self,
         query: str,

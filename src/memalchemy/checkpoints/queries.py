@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -34,7 +35,7 @@ from memalchemy.log.tables import (
 from memalchemy.statements import Program, statement
 
 _LINK = ("seq", "base_seq", "depth", "since_bytes", "raw_size", "codec", "checksum", "payload")
-_INFO = (
+INFO = (
     "thread_id",
     "checkpoint_id",
     "parent_id",
@@ -52,8 +53,21 @@ def _in_scope(table: Any) -> ColumnElement[bool]:
     return and_(*(table.c[name] == bindparam(f"k_{name}") for name in _SCOPE))
 
 
-def _is_live() -> ColumnElement[bool]:
+def is_live() -> ColumnElement[bool]:
     return select(literal_column("1")).where(same_log(THREADS, CHECKPOINTS), live()).exists()
+
+
+def position_of(which: str) -> Any:
+    # One position, as a scalar, so that the planner knows: it starts at one row.
+    wanted = CHECKPOINTS.alias("wanted")
+    position = select(func.max(wanted.c.seq) if which == "latest" else wanted.c.seq).where(
+        *(wanted.c[name] == bindparam(f"k_{name}") for name in Log._fields)
+    )
+    if which == "named":
+        position = position.where(wanted.c.checkpoint_id == bindparam("p_checkpoint_id"))
+    if which == "highest":
+        position = position.order_by(wanted.c.checkpoint_id.desc()).limit(1)
+    return position.scalar_subquery()
 
 
 @statement(which=("latest", "named"))
@@ -63,16 +77,16 @@ def read_chain(d: Dialect, which: str) -> Executable:
     The payload rides in the recursion: joined afterwards, PostgreSQL has planned it as a scan of
     the whole log.
     """
-    # Either way one position, as a scalar, so that the planner knows: it starts at one row.
-    wanted = CHECKPOINTS.alias("wanted")
-    position = select(wanted.c.seq if which == "named" else func.max(wanted.c.seq)).where(
-        *(wanted.c[name] == bindparam(f"k_{name}") for name in Log._fields)
-    )
-    if which == "named":
-        position = position.where(wanted.c.checkpoint_id == bindparam("p_checkpoint_id"))
-    start = CHECKPOINTS.c.seq == position.scalar_subquery()
+    chain = chain_of(which)
+    return select(chain).order_by(chain.c.seq)
+
+
+def chain_of(which: str, *also: Any) -> Any:
+    """The rows of a checkpoint; *also* columns of its name are in each."""
+    start = CHECKPOINTS.c.seq == position_of(which)
     first = (
         select(
+            *also,
             CHECKPOINTS.c.checkpoint_id,
             THREADS.c.epoch.label("epoch"),
             *(DELTAS.c[name] for name in _LINK),
@@ -84,14 +98,14 @@ def read_chain(d: Dialect, which: str) -> Executable:
         .cte("chain", recursive=True)
     )
     base = DELTAS.alias("base")
-    chain = first.union_all(
-        select(first.c.checkpoint_id, first.c.epoch, *(base.c[name] for name in _LINK))
+    carried = [first.c[column.name] for column in also]
+    return first.union_all(
+        select(*carried, first.c.checkpoint_id, first.c.epoch, *(base.c[name] for name in _LINK))
         .select_from(first)
         # A base is always earlier; a damaged row that says otherwise must not go round for ever.
         .join(base, and_(base.c.seq == first.c.base_seq, base.c.seq < first.c.seq))
         .where(*(base.c[name] == bindparam(f"k_{name}") for name in Log._fields))
     )
-    return select(chain).order_by(chain.c.seq)
 
 
 def chain(d: Dialect, log: Log, checkpoint_id: str | None, now: datetime) -> Program[Tip | None]:
@@ -102,8 +116,11 @@ def chain(d: Dialect, log: Log, checkpoint_id: str | None, now: datetime) -> Pro
     which = "latest" if checkpoint_id is None else "named"
     values = log.binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}
     rows = yield read_chain(d, which=which), values
-    if not rows:
-        return None
+    return tip_of(rows) if rows else None
+
+
+def tip_of(rows: Sequence[Any]) -> Tip:
+    """The rows of a chain, snapshot first."""
     links: list[Link] = []
     expected: int | None = None
     codec = sealing.inner(rows[-1].codec)
@@ -129,7 +146,7 @@ def chain(d: Dialect, log: Log, checkpoint_id: str | None, now: datetime) -> Pro
 
 def info(row: Any) -> CheckpointInfo:
     """A row of the statements below as a record."""
-    values = dict(zip(_INFO, row, strict=False))
+    values = dict(zip(INFO, row, strict=False))
     values["metadata"] = values.pop("meta")
     return CheckpointInfo(**values)
 
@@ -138,8 +155,8 @@ def info(row: Any) -> CheckpointInfo:
 def list_names(d: Dialect, before: bool) -> Executable:
     """The checkpoints of a log, newest first, in pages."""
     query = (
-        select(*(CHECKPOINTS.c[name] for name in _INFO))
-        .where(of_log(CHECKPOINTS), _is_live())
+        select(*(CHECKPOINTS.c[name] for name in INFO))
+        .where(of_log(CHECKPOINTS), is_live())
         .order_by(CHECKPOINTS.c.seq.desc())
         .limit(bindparam("p_limit"))
     )
@@ -149,8 +166,8 @@ def list_names(d: Dialect, before: bool) -> Executable:
 @statement()
 def read_name(d: Dialect) -> Executable:
     """One checkpoint by its id."""
-    return select(*(CHECKPOINTS.c[name] for name in _INFO)).where(
-        of_log(CHECKPOINTS), CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id"), _is_live()
+    return select(*(CHECKPOINTS.c[name] for name in INFO)).where(
+        of_log(CHECKPOINTS), CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id"), is_live()
     )
 
 
@@ -182,7 +199,7 @@ def list_newest(d: Dialect) -> Executable:
         .subquery("heads")
     )
     return (
-        select(*(CHECKPOINTS.c[name] for name in _INFO))
+        select(*(CHECKPOINTS.c[name] for name in INFO))
         .join(heads, same_log(CHECKPOINTS, heads))
         .order_by(CHECKPOINTS.c.created_at.desc(), CHECKPOINTS.c.seq.desc())
         .limit(bindparam("p_limit"))
@@ -196,8 +213,8 @@ METADATA_KINDS = ("text", "number", "true", "false", "null", "container")
 def list_by_metadata(d: Dialect, kind: str) -> Executable:
     """Checkpoints whose metadata has a key with a value, newest first."""
     return (
-        select(*(CHECKPOINTS.c[name] for name in _INFO))
-        .where(_in_scope(CHECKPOINTS), d.json_equals(CHECKPOINTS, kind), _is_live())
+        select(*(CHECKPOINTS.c[name] for name in INFO))
+        .where(_in_scope(CHECKPOINTS), d.json_equals(CHECKPOINTS, kind), is_live())
         .order_by(CHECKPOINTS.c.created_at.desc(), CHECKPOINTS.c.seq.desc())
         .limit(bindparam("p_limit"))
     )
@@ -226,5 +243,5 @@ def measure(d: Dialect) -> Executable:
         )
         .select_from(CHECKPOINTS)
         .join(DELTAS, and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq))
-        .where(of_log(CHECKPOINTS), _is_live())
+        .where(of_log(CHECKPOINTS), is_live())
     )

@@ -57,6 +57,9 @@ class Request:
     encoded: Encoded
     metadata: dict[str, Any]
     parent_id: str | None
+    lineage: str | Unset | None
+    """The parent to record, wherever it is; the state is appended to the newest."""
+    run_id: str | None
     expected_parent: str | Unset | None
     now: datetime
     expires_at: datetime | None
@@ -74,6 +77,7 @@ class Saver:
     retention: Retention | None
     max_chain_depth: int
     compression_level: int
+    radix: int
 
     async def save(self, request: Request, connection: HostConnection | None, event: Event) -> None:
         """Save, once and whole.
@@ -200,6 +204,7 @@ class Saver:
             connection is None
             and self.retention is None
             and request.parent_id is None
+            and request.lineage is UNSET
             and request.expected_parent is UNSET
         )
         if plain and self.db.dialect.groups_saves:
@@ -254,6 +259,7 @@ class Saver:
             max_depth=self.max_chain_depth,
             keyring=self.db.keyring,
             compared=request.encoded.parent,
+            radix=self.radix,
         )
         if not self.index_text or not self.db.keyring.reveals("text"):
             return draft, None
@@ -262,11 +268,14 @@ class Saver:
             parent = None
         elif parent is None or parent.parts is not tip.links[-1].parts:
             parent = Comparison(tip.parts())
-        if state is None:
-            state = values.decode_state(request.encoded.parts)
         parts = request.encoded.parts
         if not isinstance(self.index_text, bool):
             parts = {key: part for key, part in parts.items() if key in self.index_text}
+        if state is None:
+            # Of a value in the tagged form the encoding is read, not the value.
+            state = values.decode_state(
+                {key: part for key, part in parts.items() if part[:1] != values.TAGGED}
+            )
         added = text.added_strings(state, parts, parent)
         return draft, text.search_text(added)
 
@@ -280,23 +289,30 @@ class Saver:
         )
         needs_thread = request.parent_id is not None or expected == "head"
         first = "based" if draft.base_seq is not None else "advance" if needs_thread else "begin"
+        if first == "begin" and expected == "any" and isinstance(request.lineage, str):
+            expected = "alive"
         return append(
             self.db.dialect,
             self._row(request, draft, words),
             first=first,
             expected=expected,
             retain=self.retention is not None,
+            needs_parent=request.lineage is UNSET,
         )
 
     def _row(self, request: Request, draft: Draft, words: str | None) -> dict[str, Any]:
+        parent_id = request.parent_id
+        if request.lineage is not UNSET:
+            # Its own id says that it has none: without any it would be given the newest.
+            parent_id = request.checkpoint_id if request.lineage is None else request.lineage
         row = request.log.binds() | {
             "p_now": request.now,
             "p_expires_at": request.expires_at,
             "p_epoch": new_epoch() if draft.epoch is None else draft.epoch,
             "p_checkpoint_id": request.checkpoint_id,
-            "p_parent_id": request.parent_id,
+            "p_parent_id": parent_id,
             "p_expected": None if request.expected_parent is UNSET else request.expected_parent,
-            "p_run_id": None,
+            "p_run_id": request.run_id,
             "p_meta": request.metadata,
             "p_raw_size": draft.raw_size,
             "p_stored_size": len(draft.stored.payload),
@@ -314,7 +330,7 @@ class Saver:
             "p_checksum": draft.stored.checksum,
             "p_label": None,
             "p_sort_key": None,
-            "p_status": 0,
+            "p_status": draft.radix,
             "p_search_text": words,
             "p_payload": draft.stored.payload,
         }
@@ -332,7 +348,11 @@ class Saver:
         log, expected = request.log, request.expected_parent
         self.cache.drop(log)
         head = await self._head(log, connection, event)
-        knows_parent = request.parent_id is not None or not (expected is UNSET or expected is None)
+        knows_parent = (
+            request.parent_id is not None
+            or isinstance(request.lineage, str)
+            or not (expected is UNSET or expected is None)
+        )
         if head is not None and head.deleted_at is not None:
             if knows_parent:
                 raise ThreadDeleted(log.thread_id)

@@ -50,7 +50,7 @@ def list_in_order(d: Dialect) -> Executable:
     )
 
 
-_REWRITTEN = ("kind", "base_seq", "depth", "since_bytes", "codec", "checksum", "payload")
+_REWRITTEN = ("kind", "base_seq", "depth", "since_bytes", "codec", "checksum", "status", "payload")
 
 
 @statement()
@@ -115,6 +115,7 @@ def _replace_payload(d: Dialect, log: Log, seq: int, draft: Draft) -> Program[No
         "p_since_bytes": draft.since_bytes,
         "p_codec": draft.stored.codec,
         "p_checksum": draft.stored.checksum,
+        "p_status": draft.radix,
         "p_payload": draft.stored.payload,
     }
     yield rewrite_delta(d), values

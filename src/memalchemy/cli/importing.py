@@ -15,10 +15,11 @@ import typer
 
 from memalchemy.cli.command import Invocation, command
 from memalchemy.cli.exits import OK, REFUSED, UsageProblem
+from memalchemy.cli.importing_langgraph import import_langgraph
 from memalchemy.cli.importing_openai_agents import import_openai_agents
 from memalchemy.cli.terminal import counted, interruptible, size
 
-FRAMEWORKS = ("openai-agents",)
+FRAMEWORKS = ("langgraph", "openai-agents")
 """Whose tables are read with ``--from``; a file of that name is ``./openai-agents``."""
 
 
@@ -43,7 +44,7 @@ async def import_(
         typer.Argument(
             metavar="FILE",
             help="JSON lines; - is stdin. With --from a framework whose tables are read: "
-            "openai-agents.",
+            "langgraph, openai-agents.",
         ),
     ],
     prefix: Annotated[str, typer.Option(help="Put before every thread id.")] = "",
@@ -76,11 +77,16 @@ async def import_(
     when it is run again.
 
     `import openai-agents --from URL` brings the sessions of the OpenAI Agents SDK over, every item
-    read back and compared; run again later it brings what came since.
+    read back and compared; run again later it brings what came since. `import langgraph --from URL`
+    does so with the threads and the store of LangGraph's own savers and stores.
     """
     if file in FRAMEWORKS:
         if from_ is None:
             raise UsageProblem(f"give --from URL, the database with the tables of {file}")
+        if file == "langgraph":
+            if on_conflict is OnConflict.REPLACE or messages_table is not None:
+                raise UsageProblem("langgraph takes neither --on-conflict replace nor a table")
+            return await import_langgraph(at, from_, from_schema, prefix, dry_run)
         return await import_openai_agents(
             at, from_, from_schema, messages_table, prefix, on_conflict.value, dry_run
         )

@@ -282,6 +282,14 @@ async def search(
         str, typer.Option(metavar="NAME", help="The model of the vectors to compare.")
     ] = "default",
     metric: Annotated[Metric, typer.Option(help="How vectors compare.")] = Metric.COSINE,
+    alpha: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, metavar="SHARE", help="What meaning weighs, of both: 0 to 1."),
+    ] = None,
+    mmr: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, metavar="SHARE", help="Items that differ: 1 not, 0 most."),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say how the items were found.")
     ] = False,
@@ -311,6 +319,8 @@ async def search(
                 limit=limit,
                 threshold=threshold,
                 embedding=vector,
+                alpha=alpha,
+                mmr=mmr,
                 explain=explain,
             )
     if at.as_json:

@@ -16,8 +16,10 @@ from typing import Any
 import orjson
 import ormsgpack
 
+from memalchemy.codec import packed
 from memalchemy.codec.deltas import Comparison, added, edits
 from memalchemy.codec.values import TAGGED, Parts
+from memalchemy.contracts import Packed
 
 MAX_TEXT = 200_000
 """Characters of search text per checkpoint: PostgreSQL refuses a tsvector of over 1 MB."""
@@ -138,6 +140,12 @@ def added_strings(state: Mapping[str, Any], new: Parts, parent: Comparison | Non
         if old is encoded or old == encoded:
             continue
         tagged = encoded[:1] == TAGGED
+        if tagged and (place := packed.place_in(encoded)) is not None:
+            # What a framework keeps for itself, and what is to become of it, is not said.
+            if not key.startswith(("~", "__")):
+                for text in packed.added_texts(encoded, *place, old):
+                    yield from _strings(text)
+            continue
         value = ormsgpack.unpackb(encoded.removeprefix(TAGGED)) if tagged else state[key]
         if type(value) in (int, float, bool):
             continue
@@ -161,6 +169,9 @@ def strings(value: Any) -> Iterator[str]:
     elif type(value) in (list, tuple, set, frozenset):
         for item in value:
             yield from strings(item)
+    elif type(value) is Packed:
+        for found in packed.texts(value):
+            yield from _strings(found)
     else:
         yield from _strings(value)
 

@@ -23,6 +23,7 @@ from uuid import UUID
 
 import ormsgpack
 
+from memalchemy.contracts import Packed
 from memalchemy.errors import Corrupt, NotSerialisable, TooLarge
 
 Parts = dict[str, bytes]
@@ -157,7 +158,8 @@ def is_heavy(values: Iterable[Any], threshold: int = 50_000) -> bool:
     seen = 0
     while level and seen <= threshold:
         seen += len(level)
-        level = gc.get_referents(*level)
+        # An object of a class in Python refers to it, and a class to everything there is.
+        level = [found for found in gc.get_referents(*level) if type(found) is not type]
     return seen > threshold
 
 
@@ -239,6 +241,8 @@ def _tag(value: Any, path: str, depth: int, fallback: Fallback | None) -> Any:
         return {"~u": value.hex}
     if kind is Decimal:
         return {"~c": str(value)}
+    if kind is Packed:
+        return {"~p": [value.format, value.data]}
     if fallback is not None:
         try:
             simpler = fallback(value)
@@ -353,6 +357,7 @@ def _meanings(own: Mapping[str, Callable[[Any], Any]]) -> dict[str, Callable[[An
         "~d": date.fromisoformat,
         "~u": lambda c: UUID(hex=c),
         "~c": Decimal,
+        "~p": lambda c: Packed(c[0], inner(c[1])),
         "~o": lambda c: {inner(k): inner(v) for k, v in c},
     }
     tags |= shared

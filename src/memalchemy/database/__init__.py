@@ -29,6 +29,7 @@ from memalchemy.errors import CapabilityMissing
 from memalchemy.events import Event
 from memalchemy.keys import check_tenant
 from memalchemy.statements import Program
+from memalchemy.tenants import tenant_of_scope
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -160,11 +161,29 @@ class Database:
         """Whether it refuses every write, as `replica` gives it."""
         return self._reads_stale == "all"
 
+    @property
+    def holds_writer(self) -> bool:
+        """Whether an open transaction of the running task holds SQLite's only writer.
+
+        Every other write of the process waits for its end, so the task must wait for none.
+        """
+        return self._core.holds_writer
+
     def for_tenant(self, tenant: str) -> Database:
         """The same engine and pool, another tenant."""
         other = copy(self)
         other.tenant = check_tenant(tenant)
         return other
+
+    def for_scope(self) -> Database:
+        """The same engine and pool, and the tenant of the `memalchemy.tenant_scope` around this.
+
+        It is looked up here, once: what is made of the result stays that tenant's.
+
+        Raises:
+            LookupError: there is no such scope.
+        """
+        return self.for_tenant(tenant_of_scope())
 
     def replica(self, *, fallback: bool = True) -> Database:
         """The same database, read only: every read from the replica, states too, however old.

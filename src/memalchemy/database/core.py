@@ -281,6 +281,10 @@ class Core:
         with translating(self.translate), backup.complete_or_absent(file, force=force) as part:
             return await self._embedded.back_up(part, progress)
 
+    @property
+    def holds_writer(self) -> bool:
+        return self._embedded is not None and self._embedded.is_borrowed
+
     def file_bytes(self) -> int | None:
         return None if self._embedded is None else self._embedded.file_bytes()
 

@@ -251,9 +251,14 @@ class Embedded:
         if readers is not None:
             readers.leave()
 
+    @property
+    def is_borrowed(self) -> bool:
+        """Whether an open transaction of the running task holds the writer."""
+        return any(owner == id(self) and not lease.is_over for owner, lease in _borrowed.get())
+
     def _refuse_if_borrowed(self) -> None:
         """Waiting for the writer while this task holds it would be for ever."""
-        if any(owner == id(self) and not lease.is_over for owner, lease in _borrowed.get()):
+        if self.is_borrowed:
             raise MemalchemyError(
                 "an open transaction of this task holds the database's only writer: pass it, "
                 "connection=tx"

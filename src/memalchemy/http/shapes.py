@@ -232,6 +232,8 @@ class Find(Shape):
     threshold: Annotated[float | None, Field(ge=0, le=1)] = None
     embedding: Vector | None = None
     model: Text | None = None
+    alpha: Annotated[float | None, Field(ge=0, le=1)] = None
+    mmr: Annotated[float | None, Field(ge=0, le=1)] = None
 
 
 # --- Answers -------------------------------------------------------------------------------------

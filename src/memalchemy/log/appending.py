@@ -53,11 +53,15 @@ class Position(NamedTuple):
 
 
 EXPECTED = ("any", "head", "none")
+BEGINS = ("any", "none", "alive")
+"""``alive``: a log that was deleted does not begin again."""
 
 
 def _as_expected(expected: str) -> list[ColumnElement[bool]]:
     if expected == "head":
         return [THREADS.c.head_id == bindparam("p_expected")]
+    if expected == "alive":
+        return [THREADS.c.deleted_at.is_(None)]
     return [THREADS.c.head_id.is_(None)] if expected == "none" else []
 
 
@@ -145,13 +149,13 @@ def advance(d: Dialect, based: bool, expected: str, parent: bool) -> Executable:
     return _advance(based, expected, parent)
 
 
-@statement(expected=("any", "none"))
+@statement(expected=BEGINS)
 def begin(d: Dialect, expected: str) -> Executable | None:
     """Allot the next position, making the log if it is not there."""
     return _begin(d, expected) if d.upserts else None
 
 
-@statement(expected=("any", "none"))
+@statement(expected=BEGINS)
 def begin_again(d: Dialect, expected: str) -> Executable | None:
     """`begin` without an upsert, first half: the log is there."""
     if d.upserts:
@@ -197,14 +201,24 @@ def _delta_values() -> dict[str, Any]:
 
 def _checkpoint_values(previous: ColumnElement[Any]) -> dict[str, Any]:
     key = {name: bindparam(f"k_{name}", type_=CHECKPOINTS.c[name].type) for name in LOG_KEY}
-    parent = func.coalesce(bindparam("p_parent_id", type_=CHECKPOINTS.c.parent_id.type), previous)
+    parent = _unless_itself(
+        func.coalesce(bindparam("p_parent_id", type_=CHECKPOINTS.c.parent_id.type), previous)
+    )
     return key | binds(CHECKPOINTS, ("checkpoint_id", *CHECKPOINT_COLUMNS)) | {"parent_id": parent}
+
+
+def _unless_itself(parent: ColumnElement[Any]) -> ColumnElement[Any]:
+    """No parent: so a checkpoint that is named as its own has none."""
+    own = bindparam("p_checkpoint_id", type_=CHECKPOINTS.c.checkpoint_id.type)
+    return func.nullif(parent, own, type_=CHECKPOINTS.c.parent_id.type)
 
 
 def _replacement(seq: Any) -> dict[str, Any]:
     """An id that is there: the new state, the newest position, the lineage it had."""
-    named = func.coalesce(
-        bindparam("p_parent_id", type_=CHECKPOINTS.c.parent_id.type), CHECKPOINTS.c.parent_id
+    named = _unless_itself(
+        func.coalesce(
+            bindparam("p_parent_id", type_=CHECKPOINTS.c.parent_id.type), CHECKPOINTS.c.parent_id
+        )
     )
     return binds(CHECKPOINTS, CHECKPOINT_COLUMNS) | {"parent_id": named, "seq": seq}
 
@@ -278,7 +292,7 @@ def forget_names(d: Dialect) -> Executable:
 
 @statement(
     first=("advance", "based", "begin"),
-    expected=EXPECTED,
+    expected=(*EXPECTED, "alive"),
     parent=(True, False),
     retain=(True, False),
 )
@@ -286,6 +300,8 @@ def save(d: Dialect, first: str, expected: str, parent: bool, retain: bool) -> E
     """A whole save in one statement: allot, insert the row, name it, and keep retention."""
     if not d.single_statement_save or (first == "begin" and (expected == "head" or parent)):
         return None
+    if expected == "alive" and first != "begin":
+        return None  # it has to be there anyway
     head = (
         _begin(d, expected) if first == "begin" else _advance(first == "based", expected, parent)
     ).cte("head")
@@ -315,14 +331,21 @@ def save(d: Dialect, first: str, expected: str, parent: bool, retain: bool) -> E
 
 
 def append(
-    d: Dialect, values: Mapping[str, Any], *, first: str, expected: str, retain: bool
+    d: Dialect,
+    values: Mapping[str, Any],
+    *,
+    first: str,
+    expected: str,
+    retain: bool,
+    needs_parent: bool = True,
 ) -> Program[Position | None]:
     """Save a checkpoint. *first*: ``begin`` makes the log if need be, ``advance`` wants it there,
-    ``based`` also wants its epoch unchanged; a parent that is named must be there.
+    ``based`` also wants its epoch unchanged; a parent that is named must be there if
+    *needs_parent*.
 
     Returns ``None`` if the log is not as wanted; nothing was changed then.
     """
-    parent = values["p_parent_id"] is not None
+    parent = needs_parent and values["p_parent_id"] is not None
     if d.single_statement_save:
         variant = {"first": first, "expected": expected, "parent": parent, "retain": retain}
         rows = yield save(d, **variant), values

@@ -5,7 +5,19 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Executable, Table, and_, bindparam, insert, literal, null, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    Table,
+    and_,
+    bindparam,
+    func,
+    insert,
+    literal,
+    null,
+    or_,
+    select,
+)
 
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, UniqueViolation
@@ -25,12 +37,32 @@ from memalchemy.statements import Program, statement
 _TABLES: dict[str, Table] = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}
 
 
-@statement(table=("checkpoints", "deltas"))
+@statement(table=("checkpoints", "deltas", "others", "writes"))
 def copy_rows(d: Dialect, table: str) -> Executable:
-    """Copy a log's rows up to ``p_until`` under another thread id and namespace."""
-    source = _TABLES[table]
-    until = source.c.seq <= bindparam("p_until", type_=source.c.seq.type)
-    return _copy(source, {}, [until])
+    """Copy a log's rows up to ``p_until`` under another thread id and namespace; or of the deltas
+    the writes of checkpoints up to there, or the others.
+    """
+    source = _TABLES.get(table, DELTAS)
+    if table == "writes":
+        return _copy(source, {}, [_is_kept_write()])
+    where = [source.c.seq <= bindparam("p_until", type_=source.c.seq.type)]
+    if table == "others":
+        where.append(DELTAS.c.kind.not_in(words("write")))
+    return _copy(source, {}, where)
+
+
+def _is_kept_write() -> ColumnElement[bool]:
+    until = bindparam("p_until", type_=CHECKPOINTS.c.seq.type)
+    kept = select(CHECKPOINTS.c.checkpoint_id).where(
+        of_log(CHECKPOINTS), CHECKPOINTS.c.seq <= until
+    )
+    return and_(DELTAS.c.kind.in_(words("write")), DELTAS.c.label.in_(kept))
+
+
+@statement()
+def last_write(d: Dialect) -> Executable:
+    """The position of the last write of a checkpoint up to ``p_until``."""
+    return select(func.max(DELTAS.c.seq).label("seq")).where(of_log(DELTAS), _is_kept_write())
 
 
 @statement()
@@ -140,11 +172,16 @@ def copy_log(
         raise _taken(target)
     if new is not None:
         yield from remove_log(d, target)
+    whole = checkpoint_id is None and position is None
+    last = until
+    if not whole:  # what was written for the step after a checkpoint comes behind it
+        written = yield last_write(d), source.binds() | {"p_until": until}
+        last = max(until, written[0].seq or 0)
     values = source.binds() | {
         "p_thread_id": target.thread_id,
         "p_namespace": target.namespace,
         "p_until": until,
-        "p_next_seq": old.next_seq if checkpoint_id is None and position is None else until + 1,
+        "p_next_seq": old.next_seq if whole else last + 1,
         "p_head_id": head_id,
         "p_epoch": new_epoch(),
         "p_now": now,
@@ -152,7 +189,8 @@ def copy_log(
     try:
         yield copy_head(d), values
         yield copy_rows(d, table="checkpoints"), values
-        yield copy_rows(d, table="deltas"), values
+        for table in ("deltas",) if whole else ("others", "writes"):
+            yield copy_rows(d, table=table), values
     except UniqueViolation as error:
         raise _taken(target) from error
     return True

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -173,6 +174,17 @@ class ThreadIds:
 
     async def first(self, limit: int, connection: HostConnection | None) -> list[str]:
         """The first *limit* of them, most recently written first; they may be a moment old."""
+        return [row.thread_id for row in await first(self._pages(connection), limit)]
+
+    async def count(self, connection: HostConnection | None) -> int:
+        """How many they are; one that is written while they are counted may be passed over."""
+        seen: set[str] = set()
+        async with aclosing(self._pages(connection)) as pages:
+            async for rows in pages:
+                seen.update(row.thread_id for row in rows)
+        return len(seen)
+
+    def _pages(self, connection: HostConnection | None) -> AsyncGenerator[list[Any]]:
         scope = {"k_tenant": self.db.tenant, "k_namespace": self.path}
         within = range_of(self.pattern)
 
@@ -181,16 +193,15 @@ class ThreadIds:
             statement = list_heads(self.db.dialect, of=self.of, after=after, prefix=prefix)
             return await ask(self.db, statement, scope | binds, connection)
 
-        return [row.thread_id for row in await matching(page, self.pattern, within, limit)]
+        return matching(page, self.pattern, within)
 
 
 async def matching(
     page: Callable[[bool, dict[str, Any]], Awaitable[Answer]],
     pattern: str,
     within: tuple[str, str] | None,
-    limit: int,
-) -> list[Any]:
-    """The first *limit* rows whose thread's id matches a glob, of pages that *page* reads.
+) -> AsyncGenerator[list[Any]]:
+    """The rows whose thread's id matches a glob, page by page as *page* reads them.
 
     It is told whether a page is one after another, and what to bind: where that one ended, and the
     range *within* which ids can match, if there is one.
@@ -199,15 +210,22 @@ async def matching(
     binds: dict[str, Any] = {"p_limit": PAGE}
     if within is not None:
         binds |= {"p_low": within[0], "p_high": within[1]}
-    found: list[Any] = []
     after = False
-    while len(found) < limit:
+    while True:
         rows = await page(after, binds)
-        found += [row for row in rows if matches(row.thread_id)]
+        yield [row for row in rows if matches(row.thread_id)]
         if len(rows) < PAGE:
-            break
+            return
         after = True
         binds |= {f"p_{name}": value for name, value in rows[-1]._mapping.items()}
+
+
+async def first(pages: AsyncGenerator[list[Any]], limit: int) -> list[Any]:
+    """The first *limit* rows of some pages, of which no more are read."""
+    found: list[Any] = []
+    async with aclosing(pages):
+        while len(found) < limit and (rows := await anext(pages, None)) is not None:
+            found += rows
     return found[:limit]
 
 

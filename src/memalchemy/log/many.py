@@ -155,7 +155,7 @@ def _ranked(of: FromClause) -> Any:
     )
     return (
         select(
-            *(CHECKPOINTS.c[name] for name in (*_ROW, "created_at")),
+            *(CHECKPOINTS.c[name] for name in (*_ROW, "checkpoint_id", "created_at")),
             (number - literal_column("1")).label("newer"),
         )
         .select_from(CHECKPOINTS)
@@ -294,14 +294,28 @@ def is_wanted(row: Any, which: str, values: Mapping[str, Any]) -> bool:
 @statement()
 def forget_listed(d: Dialect) -> Executable:
     """Remove names that the rules let go from a list of logs: ``p_limit`` of them, oldest first."""
+    return delete(CHECKPOINTS).where(_is_one_of(d, CHECKPOINTS, _going(d, _ROW)))
+
+
+def _going(d: Dialect, columns: Sequence[str]) -> Select[Any]:
     ranked = _ranked(d.listed("p_logs", LOG_KEY))
-    going = (
-        select(*(ranked.c[name] for name in _ROW))
+    return (
+        select(*(ranked.c[name] for name in columns))
         .where(_goes(ranked))
         .order_by(*(ranked.c[name] for name in _ROW))
         .limit(bindparam("p_limit"))
     )
-    return delete(CHECKPOINTS).where(_is_one_of(d, CHECKPOINTS, going))
+
+
+@statement()
+def forget_listed_writes(d: Dialect) -> Executable:
+    """Delete the pending writes of the checkpoints whose names `forget_listed` removes next."""
+    going = d.once(_going(d, (*LOG_KEY, "checkpoint_id")), "going")
+    whose = tuple_(*(DELTAS.c[name] for name in (*LOG_KEY, "label")))
+    return delete(DELTAS).where(
+        DELTAS.c.kind.in_(words("write")),
+        whose.in_(select(*(going.c[name] for name in (*LOG_KEY, "checkpoint_id")))),
+    )
 
 
 def _is_one_of(d: Dialect, table: Any, rows: Select[Any]) -> ColumnElement[bool]:
@@ -365,6 +379,7 @@ def prune_listed(
     if not locked:
         return Removed([], 0, False)
     values = rules | list_binds(locked) | {"p_limit": ROWS}
+    yield forget_listed_writes(d), values
     gone = (yield forget_listed(d), values).touched
     swept = 0
     # Of skip-deltas few layers lie over each other.

@@ -17,7 +17,7 @@ from memalchemy.dialects.lists import lists
 from memalchemy.dialects.reach import reach, within
 from memalchemy.keys import decode_namespace, encode_id
 from memalchemy.log.entries import has_anything, is_entry
-from memalchemy.log.listing import ask, matching, range_of
+from memalchemy.log.listing import ask, first, matching, range_of
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, live
 from memalchemy.statements import Answer, beyond, bound, statement
 
@@ -99,7 +99,7 @@ async def logs(
         statement = list_logs(db.dialect, which=which, below=below, after=after)
         return await ask(db, statement, scope | binds, connection)
 
-    heads = await matching(page, pattern, span, limit)
+    heads = await first(matching(page, pattern, span), limit)
     sizes: dict[tuple[str, str], Any] = {}
     places = [(encode_id(head.thread_id), head.namespace) for head in heads]
     for listed in lists(db.dialect, places):

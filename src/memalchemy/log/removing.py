@@ -18,6 +18,7 @@ from memalchemy.log.tables import (
     THREADS,
     Log,
     binds,
+    key_range,
     of_log,
     of_thread,
     same_log,
@@ -178,6 +179,8 @@ def _bury_locked(
     d: Dialect, log: Log, heads: list[Head], scope: str, now: datetime
 ) -> Program[bool]:
     if all(head.deleted_at is not None for head in heads):
+        # Writes of a life that did not begin may wait there.
+        yield empty(d, table="deltas", scope=scope), log.binds()
         return False
     yield empty(d, table="checkpoints", scope=scope), log.binds()
     yield empty(d, table="deltas", scope=scope), log.binds()
@@ -222,7 +225,18 @@ def remove_unneeded(d: Dialect) -> Executable:
         delete(DELTAS)
         .where(of_log(DELTAS), DELTAS.c.seq == seq, DELTAS.c.kind.in_(words(*STATES)))
         .where(~named.exists(), ~built_on.exists())
-        .returning(DELTAS.c.base_seq, DELTAS.c.depth)
+        .returning(DELTAS.c.base_seq, DELTAS.c.depth, DELTAS.c.status)
+    )
+
+
+@statement()
+def remove_writes(d: Dialect) -> Executable:
+    """Delete the pending writes of one checkpoint; binds ``p_low`` and ``p_high`` of their keys."""
+    key = DELTAS.c.entry_key
+    low, high = (bindparam(name, type_=key.type) for name in ("p_low", "p_high"))
+    of_it = DELTAS.c.label == bindparam("p_checkpoint_id", type_=DELTAS.c.label.type)
+    return delete(DELTAS).where(
+        of_log(DELTAS), DELTAS.c.kind.in_(words("write")), key >= low, key < high, of_it
     )
 
 
@@ -273,6 +287,10 @@ def delete_checkpoint(
     named = yield remove_name(d), log.binds() | {"p_checkpoint_id": checkpoint_id}
     if not named:
         return False
+    yield (
+        remove_writes(d),
+        log.binds() | {"p_checkpoint_id": checkpoint_id} | key_range(checkpoint_id),
+    )
     seq: int | None = named[0].seq
     if superseded:
         yield from hand_over_words(d, log, named[0].seq)
@@ -281,8 +299,8 @@ def delete_checkpoint(
         gone = yield remove_unneeded(d), log.binds() | {"p_seq": seq}
         if not gone:
             break
-        # A state at an odd depth is nobody's base, in any process.
-        moved = moved or gone[0].depth % 2 == 0
+        # A state at an odd depth is nobody's base, in any process, unless of another radix.
+        moved = moved or gone[0].depth % 2 == 0 or gone[0].status != 0
         seq = gone[0].base_seq
     yield move_epoch(d), log.binds() | {"p_moved": int(moved)}
     return True

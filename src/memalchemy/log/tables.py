@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import BindParameter, ColumnElement, Table, and_, bindparam, literal_column, or_
 
+from memalchemy.keys import encode_id
 from memalchemy.schema import CheckpointRow, DeltaRow, ThreadRow
 
 THREADS: Table = ThreadRow.__table__  # type: ignore[assignment]
@@ -15,6 +17,11 @@ CHECKPOINTS: Table = CheckpointRow.__table__  # type: ignore[assignment]
 DELTAS: Table = DeltaRow.__table__  # type: ignore[assignment]
 LOG_KEY = ("tenant", "thread_id", "namespace")
 STATES = ("snapshot", "delta")
+MARK = "w/"
+SHORT = 64
+"""Characters of a checkpoint's id, as stored, that stand in the keys of its writes; a longer one is
+hashed.
+"""
 
 
 class Log(NamedTuple):
@@ -70,3 +77,12 @@ def binds(table: Table, columns: Sequence[str]) -> dict[str, BindParameter[Any]]
 def words(*values: str) -> list[ColumnElement[str]]:
     """Constants of the schema, such as kinds, as SQL."""
     return [literal_column(f"'{value}'") for value in values]
+
+
+def key_range(checkpoint_id: str) -> dict[str, str]:
+    """The binds of the keys of a checkpoint's writes."""
+    stored = encode_id(checkpoint_id)
+    if len(stored) > SHORT:
+        checkpoint_id = "#" + hashlib.blake2b(stored.encode(), digest_size=20).hexdigest()
+    prefix = f"{MARK}{checkpoint_id}"
+    return {"p_low": prefix + "/", "p_high": prefix + "0"}  # the character after a slash

@@ -20,17 +20,20 @@ if TYPE_CHECKING:
         MaxResultsExceededWarning,
         RecallMode,
     )
+    from memalchemy.memory.exchanges import ToolExchange
     from memalchemy.memory.extracting import extract_facts
     from memalchemy.memory.facts import MemoryFact, build_memory_context
     from memalchemy.memory.key_value import ABSENT, KeyValue, KeyValueEntry
     from memalchemy.memory.long_term import LLMMemoryManager
     from memalchemy.memory.memories import Memory, MemoryScope, MemoryType, RunInfo, memory_block
     from memalchemy.memory.remembering import remember
+    from memalchemy.memory.retained import RetainedCheckpointer
     from memalchemy.memory.sessions import (
         BaseMemoryManager,
         NoopMemoryManager,
         without_memory_blocks,
     )
+    from memalchemy.memory.tool_outputs import ToolOutputs
     from memalchemy.memory.user_memory import UserMemoryStore
     from memalchemy.memory.vector_store import MemoryResult, VectorStore
 else:
@@ -48,13 +51,16 @@ else:
                 "MaxResultsExceededWarning",
                 "RecallMode",
             ),
+            "exchanges": ("ToolExchange",),
             "extracting": ("extract_facts",),
             "facts": ("MemoryFact", "build_memory_context"),
             "key_value": ("ABSENT", "KeyValue", "KeyValueEntry"),
             "long_term": ("LLMMemoryManager",),
             "memories": ("Memory", "MemoryScope", "MemoryType", "RunInfo", "memory_block"),
             "remembering": ("remember",),
+            "retained": ("RetainedCheckpointer",),
             "sessions": ("BaseMemoryManager", "NoopMemoryManager", "without_memory_blocks"),
+            "tool_outputs": ("ToolOutputs",),
             "user_memory": ("UserMemoryStore",),
             "vector_store": ("MemoryResult", "VectorStore"),
         },
@@ -82,7 +88,10 @@ __all__ = [
     "MemoryType",
     "NoopMemoryManager",
     "RecallMode",
+    "RetainedCheckpointer",
     "RunInfo",
+    "ToolExchange",
+    "ToolOutputs",
     "UserMemoryStore",
     "VectorStore",
     "build_memory_context",

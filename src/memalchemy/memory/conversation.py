@@ -2,7 +2,8 @@
 
 A message is an entry. Where the manager writes a summary, that is kept in a log beside it, with the
 position up to which it stands for the messages, so that it is made once; the log stays whole.
-Retention by age is in ``purging``, whole histories are the ``conversation_store``'s.
+Retention by age is in ``purging``, calls of tools that wait for their results are in ``exchanges``,
+whole histories are the ``conversation_store``'s.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from memalchemy.contracts import UNSET, Entry, LogReading, Seconds, Unset
 from memalchemy.database import Database, HostConnection, check_database, off_loop
 from memalchemy.errors import Conflict, MemalchemyError, ThreadDeleted
 from memalchemy.events import Event, publish
+from memalchemy.memory.exchanges import Exchanging
 from memalchemy.memory.managers import ConversationManager
 from memalchemy.memory.managers.folding import FoldingManager
 from memalchemy.memory.purging import purge_messages
@@ -32,7 +34,7 @@ TRIES = 20
 NAMESPACE = ("conversation",)
 
 
-class Conversation:
+class Conversation(Exchanging):
     """The messages of a thread, in the order in which they were said, and a policy over them.
 
     Every object on the same thread, in whatever process, sees the same messages, and two that add
@@ -72,6 +74,7 @@ class Conversation:
                 f"not {what}"
             )
         self.log = ThreadLog(db, namespace=namespace, index_text=index_text, ttl=ttl)
+        self._opened_in(self.log, ttl)
         self.thread_id = thread_id
         self.manager = manager
         self._beginnings = Beginnings(self.log, thread_id)
@@ -202,9 +205,10 @@ class Conversation:
         raise _busy(self.thread_id)
 
     async def clear(self, *, connection: HostConnection | None = None) -> int:
-        """Remove all messages and the summary; how many messages there were."""
+        """Remove all messages, the summary and an open exchange; how many messages there were."""
         async with within(self.log.db, connection) as tx:
             gone = await self.log.clear(self.thread_id, connection=tx)
+            await self._open.clear(self.thread_id, connection=tx)
             await self._beginnings.clear(tx)
         forget(self.log, self.thread_id)
         return gone
@@ -213,6 +217,7 @@ class Conversation:
         """Delete the conversation; whether it was there. The thread's other logs stay."""
         async with within(self.log.db, connection) as tx:
             was_there = await self.log.delete(self.thread_id, connection=tx)
+            await self._open.delete(self.thread_id, connection=tx)
             await self._beginnings.delete(tx)
         forget(self.log, self.thread_id)
         return was_there

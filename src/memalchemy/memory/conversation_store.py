@@ -131,3 +131,7 @@ class ConversationStore:
         *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``.
         """
         return await self.log.list_threads(limit, pattern, connection=connection)
+
+    async def count(self, pattern: str = "*", *, connection: HostConnection | None = None) -> int:
+        """How many conversations with a message there are, whose ids match the glob."""
+        return await self.log.count_threads(pattern, connection=connection)

@@ -11,8 +11,12 @@ from memalchemy.contracts import Seconds, StoreItem
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.keys import check_namespace
 from memalchemy.store import Store
+from memalchemy.store.diversity import differing, pool_of
 from memalchemy.store.embedding import Embedder
-from memalchemy.store.searching import FUSED, Ranked, fused
+from memalchemy.store.fusion import FUSED, Ranked, check_share, fused
+from memalchemy.store.shelf import settings_of
+
+TEXT = "text"
 
 UNRELATED = 0.500001
 """Scores of vectors that have nothing in common are 0.5, but for rounding."""
@@ -20,12 +24,17 @@ UNRELATED = 0.500001
 
 @dataclass(frozen=True, slots=True)
 class MemoryResult:
-    """A document; its score is 0 to 1, higher is better, and 1.0 if it was asked for by its id."""
+    """A document; its score is 0 to 1, higher is better, and 1.0 if it was asked for by its id.
+
+    ``raw_content`` is what ``content`` is a text of, such as the picture that it describes.
+    """
 
     id: str
     content: str
     score: float
     metadata: dict[str, Any] = field(default_factory=dict)
+    content_type: str = TEXT
+    raw_content: bytes | None = None
 
 
 class VectorStore:
@@ -66,13 +75,16 @@ class VectorStore:
         id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         embedding: Any | None = None,
+        content_type: str = TEXT,
+        raw_content: bytes | None = None,
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> str:
         """Write a document and return its id, a new one unless given.
 
         One of that id is replaced, metadata and vector too. With *embedding* the embedder is not
-        asked; by its words it is found all the same.
+        asked; by its words it is found all the same. What is no text, a picture, has a *content*
+        that stands for it, its bytes as *raw_content*, and a *content_type* of your choice.
 
         Raises:
             NotSerialisable, TooLarge: content, metadata or id cannot be stored.
@@ -81,11 +93,14 @@ class VectorStore:
         if not isinstance(content, str):
             raise TypeError(f"the content of a document is a str, not {type(content).__name__}")
         key = uuid.uuid4().hex if id is None else id
+        value = _value(content, content_type, raw_content)
+        embeds = value is not content and embedding is None and self.store.embedder is not None
         await self.store.put(
             self.namespace,
             key,
-            content,
+            value,
             metadata,
+            index=("content",) if embeds else None,
             embedding=embedding,
             ttl=ttl,
             connection=connection,
@@ -100,6 +115,8 @@ class VectorStore:
         filter: Mapping[str, Any] | None = None,
         embedding: Any | None = None,
         threshold: float | None = None,
+        alpha: float | None = None,
+        mmr: float | None = None,
         connection: HostConnection | None = None,
     ) -> list[MemoryResult]:
         """At most *k* documents that have something to do with *query*, the best first.
@@ -115,18 +132,26 @@ class VectorStore:
                 has it.
             embedding: the vector to look for, in place of the embedder's of *query*.
             threshold: the least score.
+            alpha: what meaning weighs against words where both count, 0 to 1; half each, if not
+                given.
+            mmr: 0 to 1: documents that differ, as `Store.search` has it; by their vectors, so where
+                meaning counts.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds nothing readable to look in.
             ValueError: there are vectors, but none of this size.
         """
+        check_share(alpha, "alpha")
+        check_share(mmr, "mmr")
         words = query is not None and bool(query.strip())
         if k <= 0 or not (words or embedding is not None):
             return []
         wanted = {"$metadata": dict(filter)} if filter else None
         by_meaning = embedding is not None or self.store.embedder is not None
         words = words and (not by_meaning or self.store.db.keyring.reveals("text"))
-        depth = next((most for most in FUSED if k <= most), k) if by_meaning and words else k
+        pool = k if mmr is None else pool_of(k)
+        depth = next((most for most in FUSED if pool <= most), pool)
+        depth = depth if by_meaning and words else pool
         rankings = []
         if words:
             rankings.append(
@@ -150,9 +175,13 @@ class VectorStore:
         if len(rankings) == 1:
             ranked = [Ranked(hit, hit.score or 0.0) for hit in rankings[0]]
         else:
-            ranked = fused([[Ranked(hit, hit.score or 0.0) for hit in of] for of in rankings])
+            both = [[Ranked(hit, hit.score or 0.0) for hit in of] for of in rankings]
+            ranked = fused(both, alpha)
         least = 0.0 if threshold is None else threshold
         found = [one for one in ranked if one.score > 0 and one.score >= least]
+        if mmr is not None and by_meaning:
+            model = settings_of(self.store).model_of(None)
+            found = await differing(self.store, found[:pool], mmr, k, model, connection)
         return [_result(one.item, one.score) for one in found[:k]]
 
     async def get(
@@ -182,4 +211,23 @@ class VectorStore:
 
 
 def _result(item: StoreItem, score: float) -> MemoryResult:
-    return MemoryResult(item.key, item.value, score, item.metadata)
+    value = item.value if isinstance(item.value, dict) else {"content": item.value}
+    return MemoryResult(
+        item.key,
+        value["content"],
+        score,
+        item.metadata,
+        value.get("content_type", TEXT),
+        value.get("raw_content"),
+    )
+
+
+def _value(content: str, content_type: str, raw_content: bytes | None) -> str | dict[str, Any]:
+    """A document as it is stored: most are a text alone."""
+    if not isinstance(content_type, str):
+        raise TypeError(f"content_type is a str, not {type(content_type).__name__}")
+    if not isinstance(raw_content, bytes | None):
+        raise TypeError(f"raw_content is bytes, not {type(raw_content).__name__}")
+    if content_type == TEXT and raw_content is None:
+        return content
+    return {"content": content, "content_type": content_type, "raw_content": raw_content}

@@ -80,6 +80,17 @@ def read_items(d: Dialect) -> Executable:
     return select(*stored()).where(tenant, is_listed(d, ITEMS), live_item())
 
 
+@statement()
+def lifetimes_of_items(d: Dialect) -> Executable:
+    """Which of the items that ``p_keys`` lists end by themselves, and what prolongs them."""
+    tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    names = ("namespace", "key", "version", "lifetime")
+    ending = ITEMS.c.lifetime.is_not(None)
+    return select(*(ITEMS.c[name] for name in names)).where(
+        tenant, is_listed(d, ITEMS), live_item(), ending
+    )
+
+
 @statement(after=(False, True))
 def list_keys(d: Dialect, after: bool) -> Executable:
     """Keys of one namespace, in their order; beyond ``p_after_key``."""

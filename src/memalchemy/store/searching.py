@@ -23,20 +23,16 @@ from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import encode_namespace
 from memalchemy.search.items import search_items
-from memalchemy.search.scope import Place, scope_binds
+from memalchemy.search.scope import scope_binds
 from memalchemy.search.vectors import Wanted, check_vector, nearest
 from memalchemy.store import queries
+from memalchemy.store.diversity import differing, pool_of
 from memalchemy.store.embedding import embed, no_embedder
+from memalchemy.store.fusion import FUSED, Ranked, check_share, fused
 from memalchemy.store.listing import Listing
 from memalchemy.store.shelf import Namespace, taken
 
 MODES = ("text", "vector", "hybrid")
-
-FUSED = (100, 1000)
-"""How many of each ranking take part in a hybrid one: it is the same as long as this is."""
-
-_RANK = 10
-"""Reciprocal rank fusion: how slowly a rank loses its weight."""
 
 PAGE = 100
 """Candidates that are looked at together, where a filter may drop some; at first."""
@@ -59,15 +55,6 @@ class Question:
     event: Event
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """A place in a ranking, with the item that is there."""
-
-    item: StoreItem
-    score: float
-    distance: float | None = None
-
-
 class Searching(Listing):
     """Finding items."""
 
@@ -84,6 +71,8 @@ class Searching(Listing):
         threshold: float | None = None,
         embedding: Any | None = None,
         model: str | None = None,
+        alpha: float | None = None,
+        mmr: float | None = None,
         explain: bool = False,
         connection: HostConnection | None = None,
     ) -> SearchHits:
@@ -102,6 +91,11 @@ class Searching(Listing):
             threshold: the least score.
             embedding: the vector to look for; otherwise the embedder makes one of *query*. Without
                 *query* the mode ``text`` looks for it by meaning too.
+            alpha: what the ranking by meaning weighs in a hybrid one, 0 to 1; that by words weighs
+                the rest. Half each, if not given.
+            mmr: 0 to 1: hits that differ, in the modes ``vector`` and ``hybrid``. Each next one is
+                the best by ``mmr * score - (1 - mmr) * likeness`` to those before it, among four
+                times as many as are wanted; so they are not in the order of their scores.
             explain: say in ``plans`` how it was found.
 
         Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
@@ -123,6 +117,12 @@ class Searching(Listing):
                 raise ValueError("embedding= is for the modes vector and hybrid")
             mode = "vector"
         _check_threshold(threshold)
+        check_share(alpha, "alpha")
+        check_share(mmr, "mmr")
+        if alpha is not None and mode != "hybrid":
+            raise ValueError("alpha= is for the mode hybrid")
+        if mmr is not None and mode == "text":
+            raise ValueError("mmr= is for the modes vector and hybrid")
         path, wanted = encode_namespace(namespace), Filter.parse(filter)
         if query is None and embedding is None:
             with operation("store.search", **self._about(namespace)) as event:
@@ -140,7 +140,11 @@ class Searching(Listing):
                 path, prefix, query, vector, name, wanted, threshold, connection, event
             )
             plans: list[SearchPlan] = []
-            found = await self._found(mode, question, limit + offset, plans)
+            most = limit + offset
+            depth = most if mmr is None else pool_of(most)
+            found = await self._found(mode, question, depth, plans, alpha)
+            if mmr is not None:
+                found = await differing(self, found, mmr, most, name, connection, event)
         return _hits([_hit(one.item, one.score) for one in found[offset:]], plans, explain)
 
     async def search_many(
@@ -189,18 +193,24 @@ class Searching(Listing):
         threshold: float | None = None,
         metadata_filter: Mapping[str, Any] | None = None,
         *,
+        filter: Mapping[str, Any] | None = None,
+        offset: int = 0,
         prefix: bool = False,
         model: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[SemanticSearchResult]:
         """Items by the nearness of their vectors, the nearest first, each with its distance.
 
-        An item of several vectors counts by the nearest of them.
+        An item of several vectors counts by the nearest of them. *filter* is of value and metadata,
+        *metadata_filter* of the metadata alone; *offset* leaves out as many of the nearest.
         """
-        limit = check_limit(limit)
+        limit, offset = check_limit(limit), check_limit(offset)
         _check_threshold(threshold)
         path = encode_namespace(namespace)
-        wanted = Filter.parse({"$metadata": metadata_filter} if metadata_filter else None)
+        filters = [filter] if filter else []
+        if metadata_filter:
+            filters.append({"$metadata": metadata_filter})
+        wanted = Filter.parse({"$and": filters} if filters else None)
         vector = check_vector(query_embedding, "query_embedding")
         self.db.keyring.check_reveals("vectors", "a search by meaning")
         with operation("store.search", **self._about(namespace)) as event:
@@ -208,8 +218,8 @@ class Searching(Listing):
             question = Question(
                 path, prefix, None, vector, name, wanted, threshold, connection, event
             )
-            found = await self._found("vector", question, limit, [])
-        return [SemanticSearchResult(one.item, one.score, one.distance) for one in found]
+            found = await self._found("vector", question, limit + offset, [])
+        return [SemanticSearchResult(one.item, one.score, one.distance) for one in found[offset:]]
 
     async def _vector(self, query: str | None, embedding: Any | None) -> Any:
         self.db.keyring.check_reveals("vectors", "a search by meaning")
@@ -221,7 +231,12 @@ class Searching(Listing):
         return (await embed(self._settings.embedder, [query]))[0] if query.strip() else None
 
     async def _found(
-        self, mode: str, question: Question, limit: int, plans: list[SearchPlan]
+        self,
+        mode: str,
+        question: Question,
+        limit: int,
+        plans: list[SearchPlan],
+        alpha: float | None = None,
     ) -> list[Ranked]:
         if mode == "hybrid":
             most = next((depth for depth in FUSED if limit <= depth), limit)
@@ -229,7 +244,7 @@ class Searching(Listing):
                 await taken(self._by_words(question, most, plans), most),
                 await taken(self._by_meaning(question, most, plans), most),
             ]
-            found = fused(both)
+            found = fused(both, alpha)
             plans.append(SearchPlan("hybrid", "both rankings, fused by reciprocal rank"))
         else:
             leg = self._by_words if mode == "text" else self._by_meaning
@@ -343,20 +358,6 @@ def _check_threshold(threshold: float | None) -> None:
         raise TypeError(f"threshold is a score, not {type(threshold).__name__}")
     if not 0 <= threshold <= 1:
         raise ValueError(f"threshold is a score, from 0 to 1: not {threshold}")
-
-
-def fused(rankings: list[list[Ranked]]) -> list[Ranked]:
-    """One ranking of several: a place counts as 1 / (10 + its rank) in each that has it."""
-    best = len(rankings) / (_RANK + 1)
-    sums: dict[Place, float] = {}
-    items: dict[Place, StoreItem] = {}
-    for ranking in rankings:
-        for rank, one in enumerate(ranking, start=1):
-            place = encode_namespace(one.item.namespace), one.item.key
-            sums[place] = sums.get(place, 0.0) + 1 / (_RANK + rank)
-            items.setdefault(place, one.item)
-    order = sorted(sums, key=lambda place: (-sums[place], place))
-    return [Ranked(items[place], min(1.0, sums[place] / best)) for place in order]
 
 
 def _hit(item: StoreItem, score: float | None) -> SearchHit:

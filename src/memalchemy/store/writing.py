@@ -19,6 +19,7 @@ from sqlalchemy import (
     case,
     cast,
     delete,
+    func,
     insert,
     literal_column,
     not_,
@@ -235,6 +236,13 @@ def remove_item(d: Dialect, expected: str) -> Executable:
     return gone.returning(ITEMS.c.expires_at)
 
 
+@statement()
+def remove_items(d: Dialect) -> Executable:
+    """Remove the live items that ``p_keys`` lists, of one tenant, with their vectors."""
+    tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    return delete(ITEMS).where(tenant, is_listed(d, ITEMS), live_item())
+
+
 @statement(below=(False, True))
 def clear_items(d: Dialect, below: bool) -> Executable:
     """Remove all items of a namespace."""
@@ -260,6 +268,14 @@ def as_expected(expected: Expected) -> tuple[str, dict[str, Any]]:
         return "item", {"p_expected": expected.version, "p_born": expected.created_at}
     which = "any" if expected is UNSET else "none" if expected is None else "version"
     return which, {"p_expected": expected}
+
+
+@statement()
+def date_item(d: Dialect) -> Executable:
+    """Give an item that was just written the times it had elsewhere, as far as they are given."""
+    names = ("created_at", "updated_at", "expires_at")
+    times = {name: func.coalesce(_bind(name), ITEMS.c[name]) for name in names}
+    return update(ITEMS).where(of_item(ITEMS)).values(times)
 
 
 def put(

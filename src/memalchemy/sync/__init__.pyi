@@ -20,10 +20,13 @@ from memalchemy.contracts import (
     EntryHit,
     LogInfo,
     LogReading,
+    PendingWrite,
+    Progress,
     Retention,
     SearchHits,
     Seconds,
     SemanticSearchResult,
+    Snapshot,
     StoreCapabilities,
     StoreItem,
     Unset,
@@ -34,6 +37,7 @@ from memalchemy.dialects import Dialect
 from memalchemy.events import Event
 from memalchemy.memory.conversation_store import Ids, Messages
 from memalchemy.memory.episodes import BaseEpisodeStore, Episode, MetadataFunction, RecallMode
+from memalchemy.memory.exchanges import ToolExchange
 from memalchemy.memory.extracting import Extract
 from memalchemy.memory.facts import MemoryFact
 from memalchemy.memory.key_value import KeyValueEntry
@@ -46,7 +50,7 @@ from memalchemy.memory.vector_store import MemoryResult
 from memalchemy.search.vectors import Metric
 from memalchemy.state import Message
 from memalchemy.statements import Program
-from memalchemy.store.batches import Batch
+from memalchemy.store.batches import Batch, Name
 from memalchemy.store.changing import Change
 from memalchemy.store.embedding import Embedder, Index
 from memalchemy.store.shelf import Lifetimes, Namespace
@@ -71,10 +75,12 @@ __all__ = [
     "LazyIterator",
     "NamespacedStore",
     "NoopMemoryManager",
+    "RetainedCheckpointer",
     "Savepoint",
     "Store",
     "StoreContext",
     "ThreadLog",
+    "ToolOutputs",
     "Transaction",
     "UserMemoryStore",
     "VectorStore",
@@ -193,6 +199,15 @@ class Database:
     def file_bytes(self) -> int | None:
         """What a SQLite file takes, with its write-ahead log; ``None`` if this is not a file."""
 
+    def for_scope(self) -> Database:
+        """The same engine and pool, and the tenant of the `memalchemy.tenant_scope` around this.
+
+        It is looked up here, once: what is made of the result stays that tenant's.
+
+        Raises:
+            LookupError: there is no such scope.
+        """
+
     def for_tenant(self, tenant: str) -> Database:
         """The same engine and pool, another tenant."""
 
@@ -201,6 +216,13 @@ class Database:
 
         With a replica, the same of it under ``replica``, with ``usable`` and ``error``: a replica
         that is away does not raise.
+        """
+
+    @property
+    def holds_writer(self) -> bool:
+        """Whether an open transaction of the running task holds SQLite's only writer.
+
+        Every other write of the process waits for its end, so the task must wait for none.
         """
 
     @property
@@ -337,6 +359,9 @@ class Checkpointer:
         ttl: how long a thread lives after its last save, in seconds or as a timedelta.
         max_chain_depth: saves between full snapshots, at most.
         compression_level: zstd's, 1 to 19.
+        radix: how many saves in a row are each stored as what differs from the one before, 2 to 64.
+            With 2 a load reads the fewest rows, some eight; with 32 up to some forty, and a history
+            takes down to half of the bytes.
 
     Every method takes ``connection=``, a `Connection` or `Session` of the host: the work
     is then part of the host's transaction, sees its own writes, and is gone after a rollback.
@@ -359,6 +384,7 @@ class Checkpointer:
         ttl: Seconds | None = None,
         max_chain_depth: int = 1024,
         compression_level: int = 3,
+        radix: int = 2,
     ) -> None: ...
     @property
     def capabilities(self) -> CheckpointerCapabilities:
@@ -366,6 +392,21 @@ class Checkpointer:
 
     def close(self) -> None:
         """Nothing to do: connections are the database's. Part of the contract."""
+
+    def copy_below(
+        self,
+        source: str,
+        target: str,
+        *,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Copy the logs of thread *source* in this namespace and below it; false if it has none.
+
+        As `Checkpointer.copy_thread`, which takes those of all namespaces.
+
+        Raises:
+            Conflict: the target holds something there already; nothing was changed.
+        """
 
     def copy_thread(
         self,
@@ -383,6 +424,9 @@ class Checkpointer:
         Raises:
             Conflict: the target holds something already; nothing was changed.
         """
+
+    def count_threads(self, pattern: str = "*", *, connection: HostConnection | None = None) -> int:
+        """How many threads with a checkpoint there are, whose ids match the glob."""
 
     def delete(
         self,
@@ -403,6 +447,21 @@ class Checkpointer:
         unless it is *superseded*, a mere step on the way to the next one of the thread: then that
         one is found by them.
         """
+
+    def delete_below(self, thread_id: str, *, connection: HostConnection | None = None) -> bool:
+        """Delete the thread's logs in this namespace and below it; whether one was there.
+
+        As `Checkpointer.delete`, which takes those of all namespaces.
+        """
+
+    def delete_checkpoints(
+        self,
+        thread_id: str,
+        checkpoint_ids: Iterable[str],
+        *,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Delete some checkpoints with their writes, in one transaction; how many were there."""
 
     def diff(
         self,
@@ -466,6 +525,16 @@ class Checkpointer:
             OSError: it cannot be written.
         """
 
+    def find_runs(
+        self,
+        run_ids: Iterable[str],
+        *,
+        connection: HostConnection | None = None,
+    ) -> dict[tuple[str, tuple[str, ...]], list[str]]:
+        """The checkpoints saved with one of *run_ids*, in this namespace and below it: their ids by
+        thread and namespace.
+        """
+
     def forget(
         self,
         *,
@@ -525,6 +594,15 @@ class Checkpointer:
         compressed_size (bytes stored), compression_ratio, full_checkpoints, delta_checkpoints.
         """
 
+    def get_writes(
+        self,
+        thread_id: str,
+        checkpoint_id: str,
+        *,
+        connection: HostConnection | None = None,
+    ) -> list[PendingWrite]:
+        """What was written for the step after a checkpoint, by (task_path, task_id, index)."""
+
     def history(
         self,
         thread_id: str,
@@ -539,6 +617,20 @@ class Checkpointer:
 
         Raises:
             NotFound: *before* is not there.
+        """
+
+    def infos(
+        self,
+        thread_id: str | None = None,
+        *,
+        before: str | None = None,
+        below: bool = False,
+        connection: HostConnection | None = None,
+    ) -> LazyIterator[tuple[tuple[str, ...], CheckpointInfo]]:
+        """Checkpoints by their ids, the highest first, each with its namespace; reads no state.
+
+        Of a thread, or of all; with *below*, in every namespace under this one, too; with *before*
+        those of lower ids. Read in pages as they are used.
         """
 
     def list_checkpoints(
@@ -603,6 +695,14 @@ class Checkpointer:
             KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
         """
 
+    def namespaces(
+        self,
+        thread_id: str,
+        *,
+        connection: HostConnection | None = None,
+    ) -> list[tuple[str, ...]]:
+        """This namespace and those below it that the thread has a checkpoint in."""
+
     def prune(
         self,
         thread_id: str | None = None,
@@ -630,6 +730,35 @@ class Checkpointer:
             progress: called after every batch.
         """
 
+    def put_writes(
+        self,
+        writes: Sequence[tuple[str, Any]],
+        thread_id: str,
+        checkpoint_id: str,
+        task_id: str,
+        *,
+        task_path: str = "",
+        indexes: Sequence[int] | None = None,
+        overwrite: bool = False,
+        made_at: datetime | None = None,
+        connection: HostConnection | None = None,
+    ) -> None:
+        """Keep what a task wrote for the step after a checkpoint, which may be saved later.
+
+        One round trip on PostgreSQL. The writes live as long as their checkpoint.
+
+        Args:
+            writes: pairs of a channel and a value.
+            indexes: the place of each among the task's writes; 0, 1, …, if not given. Of writes in
+                the same place the first stays, unless a later call is to *overwrite*.
+            made_at: when the checkpoint came to be. One from after the thread's deletion belongs to
+                its next life: the write is kept, and seen once a checkpoint has begun that.
+
+        Raises:
+            NotSerialisable, TooLarge: a value cannot be stored; nothing was written.
+            ThreadDeleted: the thread has been deleted.
+        """
+
     def query_by_metadata(
         self,
         key: str,
@@ -642,6 +771,11 @@ class Checkpointer:
 
         Numbers compare as numbers and booleans as booleans. Any key; answered by an index, but on
         Oracle, which has none over keys that are not known beforehand.
+        """
+
+    def remembered(self, thread_id: str, checkpoint_id: str, keys: Iterable[str]) -> dict[str, Any]:
+        """Those of *keys* that this process remembers of a checkpoint's state, without asking the
+        database: of the newest of a thread that it has saved or loaded, or of none.
         """
 
     def rewrite(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
@@ -660,6 +794,8 @@ class Checkpointer:
         *,
         parent_id: str | None = None,
         expected_parent: str | Unset | None = ...,
+        lineage: str | Unset | None = ...,
+        run_id: str | None = None,
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> str:
@@ -675,6 +811,9 @@ class Checkpointer:
             parent_id: branch off this checkpoint instead of the newest.
             expected_parent: raise `Conflict` unless this is the newest checkpoint (``None``:
                 unless there is none). The check and the save are one.
+            lineage: record this as its parent, whether it is there or not (``None``: it has none),
+                for a host that keeps track of that itself; the state is appended to the newest.
+            run_id: what made it, for `delete_runs`.
             ttl: in place of the checkpointer's own. The last save counts: after one without any,
                 the thread does not expire.
 
@@ -683,6 +822,7 @@ class Checkpointer:
             Conflict: *expected_parent* is not the newest.
             ThreadDeleted: a parent was named and the thread has been deleted since.
             NotFound: *parent_id* is not there.
+            ValueError: *parent_id* and *lineage* were given.
         """
 
     def search(
@@ -703,6 +843,37 @@ class Checkpointer:
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words.
+        """
+
+    def snapshot(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        newest_by: str = "position",
+        connection: HostConnection | None = None,
+    ) -> Snapshot | None:
+        """A checkpoint with its state and its pending writes, in one round trip; ``None`` if it is
+        not there.
+
+        Args:
+            newest_by: without a *checkpoint_id*: the last saved (``"position"``), or the one of the
+                highest id (``"id"``), for hosts whose ids are in order of time.
+
+        Raises:
+            Corrupt, KeyMissing, NotEncrypted: as `Checkpointer.load`.
+        """
+
+    def snapshots(
+        self,
+        thread_id: str,
+        checkpoint_ids: Sequence[str],
+        *,
+        connection: HostConnection | None = None,
+    ) -> LazyIterator[Snapshot]:
+        """Some checkpoints as `snapshot` gives them, in this order, without those that are gone.
+
+        Two round trips for each 20.
         """
 
     def vacuum(
@@ -744,6 +915,8 @@ class Conversation:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
 
+    log: ThreadLog
+    thread_id: str
     def __init__(
         self,
         db: Database,
@@ -754,6 +927,20 @@ class Conversation:
         index_text: bool = True,
         ttl: Seconds | None = None,
     ) -> None: ...
+    def abort_tool_exchange(
+        self,
+        *,
+        connection: HostConnection | None = None,
+    ) -> ToolExchange | None:
+        """End the open exchange without a trace in the conversation; what it was, or ``None``."""
+
+    def active_tool_exchange(
+        self,
+        *,
+        connection: HostConnection | None = None,
+    ) -> ToolExchange | None:
+        """The exchange that was begun and neither committed nor aborted, whoever began it."""
+
     def add(
         self,
         *messages: Any,
@@ -778,6 +965,20 @@ class Conversation:
             NotSerialisable, TooLarge, Conflict, ThreadDeleted: as `ThreadLog.append`.
         """
 
+    def add_tool_results(
+        self,
+        *results: Any,
+        connection: HostConnection | None = None,
+    ) -> ToolExchange:
+        """Keep results of calls of the open exchange, all or none; the exchange as it is then.
+
+        A result that is there, word for word, is not added again.
+
+        Raises:
+            ValueError: a result is for no call of the exchange, or for one that has another.
+            NotFound: no exchange is open.
+        """
+
     def amend_last(
         self,
         content: str | list[Any],
@@ -789,8 +990,40 @@ class Conversation:
         Other messages may be added meanwhile; none is lost.
         """
 
+    def begin_tool_exchange(
+        self,
+        message: Any,
+        *,
+        connection: HostConnection | None = None,
+    ) -> ToolExchange:
+        """Keep an assistant's *message* that calls tools until all their results are there.
+
+        `messages`, `history` and the rest do not show it before `commit_tool_exchange`. It outlives
+        a crash: `active_tool_exchange` gives it to whoever goes on.
+
+        Raises:
+            ValueError: it calls no tool, or has a call without an id, or two of one id.
+            Conflict: an exchange is open already.
+            TypeError, NotSerialisable, TooLarge: as `Conversation.add`.
+        """
+
     def clear(self, *, connection: HostConnection | None = None) -> int:
-        """Remove all messages and the summary; how many messages there were."""
+        """Remove all messages, the summary and an open exchange; how many messages there were."""
+
+    def commit_tool_exchange(
+        self,
+        *results: Any,
+        connection: HostConnection | None = None,
+    ) -> list[int]:
+        """Make the open exchange messages of the conversation, the calls first; their positions.
+
+        *results* are added before, as by `add_tool_results`. One transaction: the conversation has
+        all of it, or the exchange is open as it was.
+
+        Raises:
+            ValueError: a call has no result yet, or as `add_tool_results`.
+            NotFound: no exchange is open.
+        """
 
     def count(self, *, connection: HostConnection | None = None) -> int:
         """How many messages there are, whatever the manager."""
@@ -881,6 +1114,9 @@ class ConversationStore:
         manager: ConversationManager | None = None,
     ) -> Conversation:
         """One of them, to add to."""
+
+    def count(self, pattern: str = "*", *, connection: HostConnection | None = None) -> int:
+        """How many conversations with a message there are, whose ids match the glob."""
 
     def delete(self, conversation_id: str, *, connection: HostConnection | None = None) -> bool:
         """Delete a conversation; whether it was there. The thread's other logs stay."""
@@ -1459,6 +1695,572 @@ class NoopMemoryManager:
     def save(self, memories: list[Memory]) -> None:
         """Forget them."""
 
+class RetainedCheckpointer:
+    """A `Checkpointer` that takes old messages out of the states it saves.
+
+    Each message is given the time of its first save, in its metadata as ``stored_at``, and goes
+    from the next save after *max_age*; or from the start of the messages, where there are more than
+    *keep_messages*. Exchanges and tool calls stay whole, system messages stay. What has a time of
+    its own, ``occurred_at``, keeps it. An application that does not carry the stamps on loses none:
+    they are found again by what the messages say.
+
+    States without ``messages`` are saved as they are. `Retention` lets whole checkpoints go, and is
+    of use here too: earlier checkpoints keep the messages they were saved with.
+
+    Args:
+        max_age: how long a message is kept, in seconds or as a timedelta; ``None`` for ever.
+        keep_messages: how many messages a state keeps, as by `SlidingWindowManager`.
+        clock: gives the time; an aware datetime.
+
+    The others are those of `Checkpointer`.
+    """
+
+    db: Database
+    deletes_single_checkpoints: bool
+    namespace: tuple[str, ...]
+    def __init__(
+        self,
+        db: Database,
+        max_age: Seconds | None = None,
+        *,
+        keep_messages: int | None = None,
+        clock: Callable[[], datetime] | None = None,
+        namespace: Iterable[str] = (),
+        state_type: Any | None = None,
+        index_text: bool = True,
+        retention: Retention | None = None,
+        ttl: Seconds | None = None,
+        max_chain_depth: int = 1024,
+        compression_level: int = 3,
+    ) -> None: ...
+    @property
+    def capabilities(self) -> CheckpointerCapabilities:
+        """What it can do: everything, but `search` where no word may be stored readable."""
+
+    def close(self) -> None:
+        """Nothing to do: connections are the database's. Part of the contract."""
+
+    def copy_below(
+        self,
+        source: str,
+        target: str,
+        *,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Copy the logs of thread *source* in this namespace and below it; false if it has none.
+
+        As `Checkpointer.copy_thread`, which takes those of all namespaces.
+
+        Raises:
+            Conflict: the target holds something there already; nothing was changed.
+        """
+
+    def copy_thread(
+        self,
+        source_thread_id: str,
+        dest_thread_id: str,
+        *,
+        all_namespaces: bool = True,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
+
+        All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
+        is this namespace's alone.
+
+        Raises:
+            Conflict: the target holds something already; nothing was changed.
+        """
+
+    def count_threads(self, pattern: str = "*", *, connection: HostConnection | None = None) -> int:
+        """How many threads with a checkpoint there are, whose ids match the glob."""
+
+    def delete(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        superseded: bool = False,
+        all_namespaces: bool = True,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Delete a checkpoint, or without an id the thread with all its logs; whether it was there.
+
+        All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
+        is this namespace's, with its checkpoints and entries.
+
+        A deleted checkpoint's state stays in the database, without a name, while others are stored
+        as differences from it; `rewrite` ends that. The words that it was found by go with it,
+        unless it is *superseded*, a mere step on the way to the next one of the thread: then that
+        one is found by them.
+        """
+
+    def delete_below(self, thread_id: str, *, connection: HostConnection | None = None) -> bool:
+        """Delete the thread's logs in this namespace and below it; whether one was there.
+
+        As `Checkpointer.delete`, which takes those of all namespaces.
+        """
+
+    def delete_checkpoints(
+        self,
+        thread_id: str,
+        checkpoint_ids: Iterable[str],
+        *,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Delete some checkpoints with their writes, in one transaction; how many were there."""
+
+    def diff(
+        self,
+        thread_id: str,
+        a: str,
+        b: str,
+        *,
+        connection: HostConnection | None = None,
+    ) -> Diff:
+        """What changed from checkpoint *a* to *b*, as JSON pointers.
+
+        Raises:
+            NotFound: one of them is not there.
+        """
+
+    def exists(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Whether the checkpoint is there; without an id, whether the thread has any."""
+
+    def export(
+        self,
+        *,
+        tenant: str | None = None,
+        thread_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        all_namespaces: bool = True,
+        connection: HostConnection | None = None,
+    ) -> LazyIterator[dict[str, Any]]:
+        """Every checkpoint and entry that `forget` would erase, as a JSON object.
+
+        Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
+        have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
+        ``{"~b": base64}``. Without *all_namespaces* only what is in this one.
+        """
+
+    def export_files(
+        self,
+        directory: str | PathLike[str],
+        *,
+        tenant: str | None = None,
+        thread_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        all_namespaces: bool = True,
+        progress: Callable[[int], object] | None = None,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Write what `export` gives into *directory*, one JSON file per checkpoint; how many.
+
+        Without a selector, everything of the database's tenant. Files are named after thread and
+        checkpoint: ``THREAD/CHECKPOINT.json``, and ``THREAD/@NAMESPACE/CHECKPOINT.json`` in a
+        namespace; an id that makes no good file name is followed by its SHA-256, so that no two
+        meet. The directory appears when all is in it. *progress* is called with the count so far.
+
+        Raises:
+            Conflict: *directory* is there, and not empty.
+            OSError: it cannot be written.
+        """
+
+    def find_runs(
+        self,
+        run_ids: Iterable[str],
+        *,
+        connection: HostConnection | None = None,
+    ) -> dict[tuple[str, tuple[str, ...]], list[str]]:
+        """The checkpoints saved with one of *run_ids*, in this namespace and below it: their ids by
+        thread and namespace.
+        """
+
+    def forget(
+        self,
+        *,
+        tenant: str | None = None,
+        thread_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Erase everything of a tenant, of a thread, or of every thread and item with *metadata*.
+
+        Exactly one of the three. All logs and namespaces, expired ones too, leaving no tombstone,
+        and no word of them in a text index. A thread has *metadata* if one of its checkpoints has
+        each of it, an item of a store if its own metadata has all; its vectors go too. Returns how
+        many checkpoints, entries and items went. `export` with the same argument writes out the
+        same checkpoints and entries. What the database itself keeps (free pages, write-ahead logs,
+        backups) is beyond it.
+        """
+
+    def fork(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        new_thread_id: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> str:
+        """Copy a thread up to a checkpoint (the newest without an id) into a new thread.
+
+        Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is
+        cut off to fit). The two share nothing afterwards.
+
+        Raises:
+            NotFound: the checkpoint is not there.
+            Conflict: the new thread holds something already.
+            ValueError: the new thread is the old one.
+        """
+
+    def get_metadata(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        connection: HostConnection | None = None,
+    ) -> dict[str, Any] | None:
+        """What is known of a checkpoint without its state, the newest without an id.
+
+        Keys: thread_id, checkpoint_id, parent_id, seq, metadata, created_at, raw_size, stored_size.
+        """
+
+    def get_storage_stats(
+        self,
+        thread_id: str,
+        *,
+        connection: HostConnection | None = None,
+    ) -> dict[str, Any]:
+        """What a thread takes: total_checkpoints, total_size (bytes of every state whole),
+        compressed_size (bytes stored), compression_ratio, full_checkpoints, delta_checkpoints.
+        """
+
+    def get_writes(
+        self,
+        thread_id: str,
+        checkpoint_id: str,
+        *,
+        connection: HostConnection | None = None,
+    ) -> list[PendingWrite]:
+        """What was written for the step after a checkpoint, by (task_path, task_id, index)."""
+
+    def history(
+        self,
+        thread_id: str,
+        *,
+        limit: int | None = None,
+        before: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> LazyIterator[CheckpointInfo]:
+        """The thread's checkpoints, newest first; those older than checkpoint *before*, if given.
+
+        Reads no payload, in pages of 500; a checkpoint deleted meanwhile may be missing.
+
+        Raises:
+            NotFound: *before* is not there.
+        """
+
+    def infos(
+        self,
+        thread_id: str | None = None,
+        *,
+        before: str | None = None,
+        below: bool = False,
+        connection: HostConnection | None = None,
+    ) -> LazyIterator[tuple[tuple[str, ...], CheckpointInfo]]:
+        """Checkpoints by their ids, the highest first, each with its namespace; reads no state.
+
+        Of a thread, or of all; with *below*, in every namespace under this one, too; with *before*
+        those of lower ids. Read in pages as they are used.
+        """
+
+    def list_checkpoints(
+        self,
+        thread_id: str,
+        limit: int = 10,
+        *,
+        connection: HostConnection | None = None,
+    ) -> list[str]:
+        """The ids of the thread's checkpoints, newest first, at most *limit*."""
+
+    def list_logs(
+        self,
+        thread_id: str | None = None,
+        *,
+        limit: int = 100,
+        pattern: str = "*",
+        below: bool = False,
+        connection: HostConnection | None = None,
+    ) -> list[LogInfo]:
+        """Logs with a checkpoint or an entry, most recently written first, and what each holds.
+
+        Of all threads, those whose whole id matches a glob as in `list_threads`, or one thread. A
+        log is a thread in one namespace: this one's, with *below* also those under it. Under the
+        root lie all: those of frameworks, conversations, event logs.
+        """
+
+    def list_threads(
+        self,
+        limit: int = 100,
+        pattern: str = "*",
+        *,
+        connection: HostConnection | None = None,
+    ) -> list[str]:
+        """The ids of threads with a checkpoint, most recently saved first.
+
+        *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``.
+        """
+
+    def list_with_metadata(
+        self,
+        limit: int = 100,
+        *,
+        connection: HostConnection | None = None,
+    ) -> list[dict[str, Any]]:
+        """The newest checkpoints over all threads, as `get_metadata`, newest first."""
+
+    def load(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        connection: HostConnection | None = None,
+    ) -> Any:
+        """The state of a checkpoint, the newest without an id; ``None`` if there is none.
+
+        One round trip. Every call builds new objects. It reads its own writes: not from a replica,
+        unless the checkpointer is on ``db.replica()``.
+
+        Raises:
+            Corrupt: what is stored does not match its checksum.
+            KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
+        """
+
+    def namespaces(
+        self,
+        thread_id: str,
+        *,
+        connection: HostConnection | None = None,
+    ) -> list[tuple[str, ...]]:
+        """This namespace and those below it that the thread has a checkpoint in."""
+
+    def prune(
+        self,
+        thread_id: str | None = None,
+        *,
+        keep_last: int | None = None,
+        keep_every: int | None = None,
+        older_than: Seconds | None = None,
+        all_namespaces: bool = False,
+        dry_run: bool = False,
+        progress: Watching | None = None,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Delete checkpoints that every given rule lets go (see `Retention`); how many.
+
+        Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
+        thread always stays, and so do states, without a name, that kept ones are built on.
+
+        Over all threads it works in batches, each a transaction of its own of about 2,000 rows. A
+        thread that somebody is saving into is passed over and tried again at the end, for some two
+        seconds; then it is left, and `Progress.busy` says so. One thread, by its name, is waited
+        for. Interrupted, run it again: it goes on where something is left.
+
+        Args:
+            dry_run: count what would go, exactly, reading only.
+            progress: called after every batch.
+        """
+
+    def purge_messages(
+        self,
+        older_than: Seconds,
+        *,
+        thread_id: str | None = None,
+        history: bool = False,
+        progress: Callable[[Progress], object] | None = None,
+    ) -> int:
+        """Take messages older than that out of the newest state, of one thread or of all; how many.
+
+        For threads that nobody saves any more. A state that has some is saved anew without them,
+        with its metadata and ``"source": "purge_messages"``; what a message's age is, and what
+        stays whole, is as in `save`, and a message without a time is as old as the checkpoint.
+        What others save meanwhile is not lost. Interrupted, run it again.
+
+        Args:
+            history: also delete the thread's earlier checkpoints where a message was taken out, and
+                what is stored of them.
+            progress: called after every thread; ``removed`` counts messages.
+        """
+
+    def put_writes(
+        self,
+        writes: Sequence[tuple[str, Any]],
+        thread_id: str,
+        checkpoint_id: str,
+        task_id: str,
+        *,
+        task_path: str = "",
+        indexes: Sequence[int] | None = None,
+        overwrite: bool = False,
+        made_at: datetime | None = None,
+        connection: HostConnection | None = None,
+    ) -> None:
+        """Keep what a task wrote for the step after a checkpoint, which may be saved later.
+
+        One round trip on PostgreSQL. The writes live as long as their checkpoint.
+
+        Args:
+            writes: pairs of a channel and a value.
+            indexes: the place of each among the task's writes; 0, 1, …, if not given. Of writes in
+                the same place the first stays, unless a later call is to *overwrite*.
+            made_at: when the checkpoint came to be. One from after the thread's deletion belongs to
+                its next life: the write is kept, and seen once a checkpoint has begun that.
+
+        Raises:
+            NotSerialisable, TooLarge: a value cannot be stored; nothing was written.
+            ThreadDeleted: the thread has been deleted.
+        """
+
+    def query_by_metadata(
+        self,
+        key: str,
+        value: Any,
+        limit: int = 100,
+        *,
+        connection: HostConnection | None = None,
+    ) -> list[dict[str, Any]]:
+        """Checkpoints whose metadata has *value* under *key*, newest first, as `get_metadata`.
+
+        Numbers compare as numbers and booleans as booleans. Any key; answered by an index, but on
+        Oracle, which has none over keys that are not known beforehand.
+        """
+
+    def remembered(self, thread_id: str, checkpoint_id: str, keys: Iterable[str]) -> dict[str, Any]:
+        """Those of *keys* that this process remembers of a checkpoint's state, without asking the
+        database: of the newest of a thread that it has saved or loaded, or of none.
+        """
+
+    def rewrite(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
+        """Encode a thread's checkpoints anew, so that nothing of deleted states is left in them.
+
+        One transaction. Returns how many nameless states were dropped. What the database itself
+        keeps (free pages, write-ahead logs, backups) is beyond it.
+        """
+
+    def save(
+        self,
+        state: Any,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        parent_id: str | None = None,
+        expected_parent: str | Unset | None = ...,
+        lineage: str | Unset | None = ...,
+        run_id: str | None = None,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> str:
+        """Save *state* as the newest checkpoint of the thread; return its id.
+
+        Args:
+            state: a mapping, a pydantic model, or an object with ``to_checkpoint()``; see
+                `memalchemy.codec.values` for the values it may hold.
+            thread_id: any text of up to 255 characters.
+            checkpoint_id: made up if not given. One that exists is replaced and becomes the
+                newest; what was built on its old state still loads.
+            metadata: small JSON, for `query_by_metadata` and listings.
+            parent_id: branch off this checkpoint instead of the newest.
+            expected_parent: raise `Conflict` unless this is the newest checkpoint (``None``:
+                unless there is none). The check and the save are one.
+            lineage: record this as its parent, whether it is there or not (``None``: it has none),
+                for a host that keeps track of that itself; the state is appended to the newest.
+            run_id: what made it, for `delete_runs`.
+            ttl: in place of the checkpointer's own. The last save counts: after one without any,
+                the thread does not expire.
+
+        Raises:
+            NotSerialisable, TooLarge: the state or metadata cannot be stored; nothing was written.
+            Conflict: *expected_parent* is not the newest.
+            ThreadDeleted: a parent was named and the thread has been deleted since.
+            NotFound: *parent_id* is not there.
+            ValueError: *parent_id* and *lineage* were given.
+        """
+
+    def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        below: bool = False,
+        connection: HostConnection | None = None,
+    ) -> list[dict[str, Any]]:
+        """Checkpoints whose step added words of *query*, best first.
+
+        As `get_metadata`, with ``score`` (0..1: the share of the query found, rare words counting
+        more) and ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words
+        are found, and nothing in *query* is an operator. A query without words finds nothing. With
+        *below* in the namespaces under this one, too, in one ranking, and with ``namespace``, a
+        tuple: `Checkpointer(db).search(…, below=True)` finds what any framework has saved.
+
+        Raises:
+            CapabilityMissing: the database is encrypted, and holds no readable words.
+        """
+
+    def snapshot(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        newest_by: str = "position",
+        connection: HostConnection | None = None,
+    ) -> Snapshot | None:
+        """A checkpoint with its state and its pending writes, in one round trip; ``None`` if it is
+        not there.
+
+        Args:
+            newest_by: without a *checkpoint_id*: the last saved (``"position"``), or the one of the
+                highest id (``"id"``), for hosts whose ids are in order of time.
+
+        Raises:
+            Corrupt, KeyMissing, NotEncrypted: as `Checkpointer.load`.
+        """
+
+    def snapshots(
+        self,
+        thread_id: str,
+        checkpoint_ids: Sequence[str],
+        *,
+        connection: HostConnection | None = None,
+    ) -> LazyIterator[Snapshot]:
+        """Some checkpoints as `snapshot` gives them, in this order, without those that are gone.
+
+        Two round trips for each 20.
+        """
+
+    def vacuum(
+        self,
+        older_than_days: float | None = 30,
+        *,
+        all_namespaces: bool = False,
+        dry_run: bool = False,
+        progress: Watching | None = None,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Remove threads that were not saved for so long, expired threads, and old tombstones.
+
+        Without *older_than_days* (``None``) only the latter two, which no reader sees. Returns how
+        many checkpoints and entries went. A thread goes as a whole; otherwise batches, busy
+        threads, *dry_run* and *progress* are as in `prune`. `memalchemy.space.reclaim` gives the
+        space back.
+        """
+
 class Store:
     """Keeps values under a namespace and a key, and finds them by key, field, words and meaning.
 
@@ -1571,6 +2373,14 @@ class Store:
                 read; ``current`` is what is there, or ``None``.
         """
 
+    def delete_batch(
+        self,
+        keys: Iterable[tuple[Namespace, str]],
+        *,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Remove items with their vectors, all in one transaction; how many were there."""
+
     @property
     def embedder(self) -> Embedder | None:
         """The function that makes vectors of texts, if there is one."""
@@ -1602,7 +2412,7 @@ class Store:
         keys: Iterable[tuple[Namespace, str]],
         *,
         connection: HostConnection | None = None,
-    ) -> dict[tuple[tuple[str, ...], str], Any]:
+    ) -> dict[Name, Any]:
         """The values of those ``(namespace, key)`` that are there. Does not prolong life."""
 
     def get_embedding(
@@ -1633,6 +2443,18 @@ class Store:
         Raises:
             Corrupt: what is stored does not match its checksum.
             KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
+        """
+
+    def get_items(
+        self,
+        keys: Iterable[tuple[Namespace, str]],
+        *,
+        refresh: bool | None = None,
+        connection: HostConnection | None = None,
+    ) -> dict[Name, StoreItem]:
+        """The items of those ``(namespace, key)`` that are there, in the order of *keys*.
+
+        With *refresh* each lives on for its ttl from now, as `get_item` has it.
         """
 
     def list_items(
@@ -1729,8 +2551,9 @@ class Store:
     ) -> list[int]:
         """Write items, all or none, as `put` writes one; their versions, in the order given.
 
-        Each is ``(namespace, key, value)`` or ``(namespace, key, value, metadata)``. Of one that is
-        given twice the last counts. The embedder is called once for all.
+        Each is ``(namespace, key, value)``, ``(namespace, key, value, metadata)`` or a `NewItem`,
+        which may have a lifetime, vectors and an *index* of its own. Of one that is given twice the
+        last counts. The embedder is called once for all that *index* says the same of.
 
         Raises:
             NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
@@ -1770,6 +2593,17 @@ class Store:
     ) -> int:
         """`put` with a vector."""
 
+    def refresh(
+        self,
+        keys: Iterable[tuple[Namespace, str]],
+        *,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Let those items that are there live for their own ttl from now; how many have one.
+
+        Of two that do so at once, the later end holds. Items without a ttl stay as they are.
+        """
+
     def search(
         self,
         namespace: Namespace,
@@ -1783,6 +2617,8 @@ class Store:
         threshold: float | None = None,
         embedding: Any | None = None,
         model: str | None = None,
+        alpha: float | None = None,
+        mmr: float | None = None,
         explain: bool = False,
         connection: HostConnection | None = None,
     ) -> SearchHits:
@@ -1801,6 +2637,11 @@ class Store:
             threshold: the least score.
             embedding: the vector to look for; otherwise the embedder makes one of *query*. Without
                 *query* the mode ``text`` looks for it by meaning too.
+            alpha: what the ranking by meaning weighs in a hybrid one, 0 to 1; that by words weighs
+                the rest. Half each, if not given.
+            mmr: 0 to 1: hits that differ, in the modes ``vector`` and ``hybrid``. Each next one is
+                the best by ``mmr * score - (1 - mmr) * likeness`` to those before it, among four
+                times as many as are wanted; so they are not in the order of their scores.
             explain: say in ``plans`` how it was found.
 
         Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
@@ -1821,13 +2662,16 @@ class Store:
         threshold: float | None = None,
         metadata_filter: Mapping[str, Any] | None = None,
         *,
+        filter: Mapping[str, Any] | None = None,
+        offset: int = 0,
         prefix: bool = False,
         model: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[SemanticSearchResult]:
         """Items by the nearness of their vectors, the nearest first, each with its distance.
 
-        An item of several vectors counts by the nearest of them.
+        An item of several vectors counts by the nearest of them. *filter* is of value and metadata,
+        *metadata_filter* of the metadata alone; *offset* leaves out as many of the nearest.
         """
 
     def search_many(
@@ -2017,6 +2861,9 @@ class ThreadLog:
 
     def count(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
         """How many entries the log has. They are counted: this takes longer as there are more."""
+
+    def count_threads(self, pattern: str = "*", *, connection: HostConnection | None = None) -> int:
+        """How many threads with an entry there are, whose ids match the glob."""
 
     def delete(self, thread_id: str, *, connection: HostConnection | None = None) -> bool:
         """Delete this log of the thread; whether it was there.
@@ -2219,6 +3066,41 @@ class ThreadLog:
     def version(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
         """The log's version, which every write moves; 0 if it is not there."""
 
+class ToolOutputs:
+    """An archive for `ContextCompactor`: ``ContextCompactor(archive=ToolOutputs(store).keep)``.
+
+    An id is a hash of the output and of the ids of its calls, and the key of an item: an encrypted
+    database shows it, as it shows all keys.
+
+    Args:
+        store: a `Store`, or a `Database`.
+        namespace: where they are; whoever has it and an id may recall the output.
+        ttl: how long one is kept after it was put away, in seconds or as a timedelta.
+
+    Raises, from any method:
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+    """
+
+    def __init__(
+        self,
+        store: Store | Database,
+        *,
+        namespace: Sequence[str] = ("tool_outputs",),
+        ttl: Seconds | None = None,
+    ) -> None: ...
+    def clear(self, *, connection: HostConnection | None = None) -> int:
+        """Remove all of the namespace; how many."""
+
+    def keep(self, id: str, output: Any, *, connection: HostConnection | None = None) -> None:
+        """Keep an output under its id; again, if it is there.
+
+        Raises:
+            NotSerialisable, TooLarge: it cannot be stored.
+        """
+
+    def recall(self, id: str, *, connection: HostConnection | None = None) -> Any | None:
+        """The output as the tool gave it, a text or blocks; ``None`` if none has that id."""
+
 class UserMemoryStore:
     """Facts about users.
 
@@ -2412,6 +3294,8 @@ class VectorStore:
         filter: Mapping[str, Any] | None = None,
         embedding: Any | None = None,
         threshold: float | None = None,
+        alpha: float | None = None,
+        mmr: float | None = None,
         connection: HostConnection | None = None,
     ) -> list[MemoryResult]:
         """At most *k* documents that have something to do with *query*, the best first.
@@ -2427,6 +3311,10 @@ class VectorStore:
                 has it.
             embedding: the vector to look for, in place of the embedder's of *query*.
             threshold: the least score.
+            alpha: what meaning weighs against words where both count, 0 to 1; half each, if not
+                given.
+            mmr: 0 to 1: documents that differ, as `Store.search` has it; by their vectors, so where
+                meaning counts.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds nothing readable to look in.
@@ -2440,13 +3328,16 @@ class VectorStore:
         id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         embedding: Any | None = None,
+        content_type: str = "text",
+        raw_content: bytes | None = None,
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> str:
         """Write a document and return its id, a new one unless given.
 
         One of that id is replaced, metadata and vector too. With *embedding* the embedder is not
-        asked; by its words it is found all the same.
+        asked; by its words it is found all the same. What is no text, a picture, has a *content*
+        that stands for it, its bytes as *raw_content*, and a *content_type* of your choice.
 
         Raises:
             NotSerialisable, TooLarge: content, metadata or id cannot be stored.

@@ -146,6 +146,12 @@ class Reading:
                 found |= {row.thread_id: row.updated_at for row in rows}
         return found
 
+    async def count_threads(
+        self, pattern: str = "*", *, connection: HostConnection | None = None
+    ) -> int:
+        """How many threads with an entry there are, whose ids match the glob."""
+        return await listing.ThreadIds(self.db, self._path, "entries", pattern).count(connection)
+
     async def list_older(
         self, cutoff: datetime, *, after: str | None = None, limit: int = 100
     ) -> list[str]:

@@ -82,7 +82,8 @@ class LogReading:
         if not head.meta_readable:
             add("metadata", "the metadata of the thread is not JSON")
         if head.deleted_at is not None:
-            if last or head.head_id is not None:
+            # Writes of its next life may wait there.
+            if head.last_but_writes or head.last_name or head.head_id is not None:
                 add(
                     "tombstone",
                     "the thread is deleted and still has rows or a newest checkpoint",
@@ -145,11 +146,8 @@ class LogReading:
             self.tally.payload_bytes += len(row.payload)
             if row.kind in STATES:
                 await self._state(row)
-            elif row.kind == "entry":
+            elif row.kind in ("entry", "write"):
                 await self._entry(row)
-            elif row.kind == "write":
-                unchecked = self.tally.unchecked
-                unchecked[row.kind] = unchecked.get(row.kind, 0) + 1
             else:
                 self._blame(Fault(row.seq, "kind", f"its kind is {row.kind!r}"), row)
             self._bases.passed(row.seq)
@@ -158,13 +156,17 @@ class LogReading:
         keyring = self.db.keyring
         fault = await off_loop(len(row.payload), partial(entry_fault, row, keyring))
         if fault is None:
-            self.tally.entries += 1
+            self.tally.entries += row.kind == "entry"
         elif fault.code == "key" and not keyring.seals:
             self.tally.closed += 1
         else:
-            edit = f".edit({self.log.thread_id!r}, {row.seq}, value)"
-            remedy = REMEDIES.get(fault.code) or self._python("ThreadLog") + edit
-            what = f"the entry at position {row.seq}: {fault.reason}"
+            if row.kind == "write":
+                change = f".delete({self.log.thread_id!r}, checkpoint_id)"
+                remedy = REMEDIES.get(fault.code) or self._python("Checkpointer") + change
+            else:
+                change = f".edit({self.log.thread_id!r}, {row.seq}, value)"
+                remedy = REMEDIES.get(fault.code) or self._python("ThreadLog") + change
+            what = f"the {row.kind} at position {row.seq}: {fault.reason}"
             self._add(fault.code, what, seq=row.seq, remedy=remedy)
 
     async def _state(self, row: Any) -> None:

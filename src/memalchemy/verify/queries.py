@@ -77,8 +77,9 @@ def list_logs(d: Dialect, scope: str, after: bool) -> Executable:
 def read_log(d: Dialect) -> Executable:
     """A log's head beside its last row, its last name and that name's id."""
 
-    def last(table: Any) -> Any:
-        return select(func.max(table.c.seq)).where(same_log(table, THREADS)).scalar_subquery()
+    def last(table: Any, *where: Any) -> Any:
+        here = same_log(table, THREADS)
+        return select(func.max(table.c.seq)).where(here, *where).scalar_subquery()
 
     later = CHECKPOINTS.alias("later")
     newest = (
@@ -96,6 +97,7 @@ def read_log(d: Dialect) -> Executable:
         THREADS.c.deleted_at,
         d.json_readable(THREADS.c.meta).label("meta_readable"),
         last(DELTAS).label("last_row"),
+        last(DELTAS, DELTAS.c.kind.not_in(words("write"))).label("last_but_writes"),
         last(CHECKPOINTS).label("last_name"),
         newest.label("newest_id"),
     ).where(of_log(THREADS))
@@ -125,7 +127,10 @@ def list_positions(d: Dialect) -> Executable:
 def read_rows(d: Dialect) -> Executable:
     """The rows of a range of positions with everything that they must agree with."""
     base, parent, child = DELTAS.alias("base"), CHECKPOINTS.alias("parent"), DELTAS.alias("child")
-    columns = ("seq", "kind", "base_seq", "depth", "since_bytes", "raw_size", "codec", "checksum")
+    columns = (
+        *("seq", "kind", "base_seq", "depth", "since_bytes", "raw_size", "codec", "checksum"),
+        "status",
+    )
     last_use = (
         select(func.max(child.c.seq))
         .where(same_log(child, DELTAS), child.c.base_seq == DELTAS.c.seq)

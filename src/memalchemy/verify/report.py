@@ -157,7 +157,6 @@ class Tally:
     unused: int = 0
     closed: int = 0
     """Sealed rows that no key was given for."""
-    unchecked: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
     def add(self, code: str, sentence: str, of: Place | None = None, **more: Any) -> None:
@@ -183,12 +182,5 @@ class Tally:
                 "unchecked",
                 counted(self.closed, "row is", "rows are") + " encrypted and no keys were given: "
                 "it was checked that the bytes are those that were written, and not what they hold",
-                severity="note",
-            )
-        for kind, count in sorted(self.unchecked.items()):
-            self.add(
-                "unchecked",
-                counted(count, "row", "rows")
-                + f" of kind {kind!r} not checked: this release reads states and entries",
                 severity="note",
             )

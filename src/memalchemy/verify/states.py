@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memalchemy.checkpoints.chain import READABLE
-from memalchemy.codec import deltas, items, sealing, zsplice1
+from memalchemy.checkpoints.chain import RADIX, READABLE, base_depth
+from memalchemy.codec import deltas, items, sealing, writes, zsplice1
 from memalchemy.codec.sealing import Keyring
 from memalchemy.codec.values import Parts, state_size
 from memalchemy.errors import Corrupt, MemalchemyError
@@ -67,7 +67,7 @@ class Bases:
 def chain_fault(row: Any) -> Fault | None:
     """Whether a row's place in its chain contradicts the rule that a save follows.
 
-    A snapshot has no base; a delta at depth n has one that is earlier and at depth ``n & (n-1)``.
+    A snapshot has no base; a delta at depth n has one that is earlier and at `base_depth`.
     """
     if row.kind == "snapshot":
         if row.base_seq is not None:
@@ -83,7 +83,7 @@ def chain_fault(row: Any) -> Fault | None:
         return Fault(row.base_seq, "state-missing", "there is no row")
     if row.base_kind not in STATES:
         return Fault(row.seq, "base", f"its base, {row.base_seq}, is no state")
-    wanted = row.depth & (row.depth - 1)
+    wanted = 0 if row.depth < 1 else base_depth(row.depth, max(row.status, RADIX))
     if row.depth < 1 or row.base_depth != wanted:
         return Fault(
             row.seq,
@@ -99,10 +99,11 @@ def since_fault(row: Any) -> Fault | None:
     if row.kind == "snapshot":
         return None
     least = row.base_since_bytes + sealing.plain_size(row.codec, len(row.payload))
-    odd = row.depth % 2 == 1  # then the base is the parent itself, and there is nothing between
-    if row.since_bytes == least or (row.since_bytes > least and not odd):
+    # Then the base is the parent itself, and there is nothing between.
+    direct = row.base_depth == row.depth - 1
+    if row.since_bytes == least or (row.since_bytes > least and not direct):
         return None
-    than = "" if odd else "at least "
+    than = "" if direct else "at least "
     return Fault(
         row.seq, "depth", f"it counts {row.since_bytes} bytes since its snapshot, not {than}{least}"
     )
@@ -135,12 +136,14 @@ def rebuilt(row: Any, base: Parts | None, keyring: Keyring) -> Parts | Fault:
 
 
 def entry_fault(row: Any, keyring: Keyring) -> Fault | None:
-    """What is wrong with the row of an entry, if anything is."""
-    if sealing.inner(row.codec) != items.CODEC:
+    """What is wrong with the row of an entry, or of writes, if anything is."""
+    of_writes = row.kind == "write"
+    if sealing.inner(row.codec) != (writes.CODEC if of_writes else items.CODEC):
         return Fault(row.seq, "codec", f"its codec is {row.codec!r}")
     try:
         codec, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.payload))
-        items.decode_item(payload, checksum, codec)
+        decode: Any = writes.decode_writes if of_writes else items.decode_item
+        decode(payload, checksum, codec)
     except UNREADABLE as error:
         return Fault(row.seq, unreadable(error), str(error))
     return None

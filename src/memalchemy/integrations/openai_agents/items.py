@@ -1,4 +1,4 @@
-"""What an item of a session says of itself: its text, its kind, the tool it is about. Pure."""
+"""An item of a session: a copy of it, its text, its kind, the tool it is about. Pure."""
 
 from __future__ import annotations
 
@@ -15,6 +15,16 @@ _TOOLS_BY_TYPE = {
     "tool_search_call": "tool_search",
     "tool_search_output": "tool_search",
 }
+
+
+def copied(value: Any) -> Any:
+    """A copy of an item that shares nothing that can be changed."""
+    kind = type(value)
+    if kind is dict:
+        return {name: one if type(one) is str else copied(one) for name, one in value.items()}
+    if kind is list or kind is tuple:
+        return kind(copied(one) for one in value)
+    return set(value) if kind is set else value
 
 
 def text_of(content: Any) -> str:

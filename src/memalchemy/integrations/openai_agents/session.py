@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agents.memory import SessionSettings
 
-from memalchemy.contracts import Entry, Seconds
+from memalchemy.contracts import Entry, LogReading, Seconds
 from memalchemy.database import Database
 from memalchemy.errors import Conflict, NotSerialisable, ThreadDeleted
 from memalchemy.importers.openai_places import MAIN, usage_namespace
 from memalchemy.integrations.openai_agents.branches import Branches
+from memalchemy.integrations.openai_agents.items import copied
 from memalchemy.integrations.openai_agents.opening import database, settled
+from memalchemy.threads import ThreadLog
 
 if TYPE_CHECKING:
     from agents.items import TResponseInputItem
@@ -55,6 +57,7 @@ class MemalchemySession(Branches):
     ) -> None:
         super().__init__(session_id, database(db), branch, index_text=index_text, ttl=ttl)
         self.session_settings = _settings(session_settings)
+        self._known: tuple[ThreadLog, str, LogReading, list[Any]] | None = None
 
     def __repr__(self) -> str:
         return f"MemalchemySession({self.session_id!r}, {self.db!r}, branch={self.branch!r})"
@@ -62,12 +65,13 @@ class MemalchemySession(Branches):
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The items, oldest first; with *limit*, or that of the settings, the newest of them.
 
-        One round trip. A negative limit is none, as in the SDK.
+        One round trip. A negative limit is none, as in the SDK. An object that reads all again asks
+        only for what is new, and whether the rest is as it was.
         """
         if limit is None:
             limit = _settings(self.session_settings).limit
         if limit is None or limit < 0:
-            return list(await self._items())
+            return await self._everything()
         return [entry.value for entry in await self.log.tail(self.session_id, limit)]
 
     async def add_items(self, items: Sequence[TResponseInputItem]) -> None:
@@ -102,6 +106,15 @@ class MemalchemySession(Branches):
     async def close(self) -> None:
         """Close the connections of the database. They open again if it is used again."""
         await self.db.close()
+
+    async def _everything(self) -> list[Any]:
+        log, session_id = self.log, self.session_id
+        known = self._known if self._known and self._known[:2] == (log, session_id) else None
+        seen, items = (None, []) if known is None else known[2:]
+        reading, new = await log.scan(session_id, lambda _, item, __: item, seen)
+        items = new if reading.complete else [*items, *new]
+        self._known = log, session_id, reading, items
+        return [copied(item) for item in items]
 
     async def _append(self, given: list[Any]) -> list[int]:
         try:

@@ -7,6 +7,7 @@ changes one. It knows nothing of storage; `memalchemy.memory.conversation` has t
 
 from memalchemy.memory.managers.base import ConversationManager, NullManager
 from memalchemy.memory.managers.compaction import ContextCompactor
+from memalchemy.memory.managers.outcome import CompactionOutcome
 from memalchemy.memory.managers.summarizing import SummarizingManager
 from memalchemy.memory.managers.tokens import estimate_tokens
 from memalchemy.memory.managers.tool_history import (
@@ -24,6 +25,7 @@ from memalchemy.memory.managers.windows import (
 )
 
 __all__ = [
+    "CompactionOutcome",
     "ContextCompactor",
     "ConversationManager",
     "NullManager",

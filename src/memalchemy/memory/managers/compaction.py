@@ -8,6 +8,13 @@ from typing import Any
 from memalchemy.memory.managers.base import tell_pruned
 from memalchemy.memory.managers.folding import FoldingManager, Plan, Request
 from memalchemy.memory.managers.making import replaced, shorten_text
+from memalchemy.memory.managers.outcome import (
+    Archive,
+    CompactionOutcome,
+    Noted,
+    PuttingAway,
+    id_of,
+)
 from memalchemy.memory.managers.steps import steps_of
 from memalchemy.memory.managers.summaries import Summarize, Summary, joined
 from memalchemy.memory.managers.summarizing import ends, split_systems, with_summary
@@ -39,6 +46,11 @@ class ContextCompactor(FoldingManager):
         tool_output_keep_tokens: the newest outputs of so many tokens stay; ``None`` for no limit.
         token_counter: the tokens of one message; `estimate_tokens` if not given.
         preserve_system: system messages stay; they are messages like others if not.
+        min_iterations_between_summaries: a further summary is written when it takes in at least so
+            many steps; until then only outputs go, unless the context is full.
+        archive: is given each output that is cleared, with an id that the note in its place names:
+            ``(id, output)``, such as `memalchemy.memory.ToolOutputs.keep`. It may be async. Without
+            one, what is cleared is where the messages came from, or nowhere.
     """
 
     strategy = "context_compactor"
@@ -56,6 +68,8 @@ class ContextCompactor(FoldingManager):
         token_counter: TokenCounter | None = None,
         timeout: float | None = 30.0,
         preserve_system: bool = True,
+        min_iterations_between_summaries: int = 1,
+        archive: Archive | None = None,
     ) -> None:
         super().__init__(summarize_fn, timeout)
         if not 0.0 < trigger_fraction <= 1.0:
@@ -72,12 +86,50 @@ class ContextCompactor(FoldingManager):
         self.tool_output_keep_tokens = tool_output_keep_tokens
         self.token_counter = token_counter or estimate_tokens
         self.preserve_system = preserve_system
+        self.min_iterations_between_summaries = whole(
+            "min_iterations_between_summaries", min_iterations_between_summaries
+        )
+        self._archive = PuttingAway(archive)
 
     def __repr__(self) -> str:
         return f"ContextCompactor(context_length={self.context_length})"
 
-    def plan(self, messages: list[Any]) -> Plan:
+    async def compact(self, messages: Sequence[Any]) -> CompactionOutcome:
+        """`async_apply`, which says what it has done."""
+        given, noted = list(messages), Noted()
+        result = await self._async_run(self.plan(given, noted))
+        await self._archive.async_run(noted.outputs)
+        return CompactionOutcome(
+            result,
+            noted.stage,
+            self._tokens(given),
+            self._tokens(result),
+            int(self.context_length * self.trigger_fraction),
+            None if noted.summary is None else noted.summary.text,
+            tuple(reversed(noted.outputs)),
+        )
+
+    def apply(self, messages: Sequence[Any]) -> list[Any]:
+        """As `SummarizingManager.apply`.
+
+        Raises:
+            RuntimeError: the summariser or the archive is async; `async_apply` is for that.
+        """
+        noted = Noted()
+        result = self._run(self.plan(list(messages), noted))
+        self._archive.run(noted.outputs)
+        return result
+
+    async def async_apply(self, messages: Sequence[Any]) -> list[Any]:
+        """`apply`, which awaits the summariser and the archive."""
+        noted = Noted()
+        result = await self._async_run(self.plan(list(messages), noted))
+        await self._archive.async_run(noted.outputs)
+        return result
+
+    def plan(self, messages: list[Any], noted: Noted | None = None) -> Plan:
         """Keep all; or clear old outputs; or summarise the middle as well."""
+        noted = noted or Noted()
         told, systems = split_systems(messages, self.preserve_system)
         steps = steps_of(messages, systems | told.keys())
         talk = [at for step in steps for at in step]
@@ -86,14 +138,16 @@ class ContextCompactor(FoldingManager):
         if self._tokens(messages[at] for at in kept) <= trigger:
             return [messages[at] for at in kept]
 
-        lean = self._without_old_outputs(messages, steps)
+        lean = self._without_old_outputs(messages, steps, noted)
         cleared = [lean[at] for at in kept]
         tell_pruned("tool_outputs", [messages[at] for at in kept], cleared)
         room = trigger - self._tokens(lean[at] for at in systems)
         head = self._head(lean, steps, room)
         cuts = self._cuts(lean, steps[head:])
-        if self._tokens(cleared) <= trigger or not cuts:
-            return self._within(cleared)
+        few = bool(told) and len(cuts) < self.min_iterations_between_summaries
+        bearable = self._tokens(cleared) <= (self.context_length if few else trigger)
+        if bearable or not cuts:
+            return self._within(cleared, noted)
 
         first = [at for step in steps[:head] for at in step]
         rest = talk[len(first) :]
@@ -115,13 +169,20 @@ class ContextCompactor(FoldingManager):
             joined(list(told.values())),
             lambda cut, known: self._tokens(assembled(cut, known)) <= trigger,
             request,
+            lambda more, cut, known: (
+                more >= self.min_iterations_between_summaries
+                or self._tokens(assembled(cut, known)) > self.context_length
+            ),
         )
-        return self._within(assembled(count, summary))
+        noted.stage, noted.summary = "summarised", summary
+        return self._within(assembled(count, summary), noted)
 
     def _tokens(self, messages: Iterable[Any]) -> int:
         return sum(map(self.token_counter, messages))
 
-    def _without_old_outputs(self, messages: list[Any], steps: list[list[int]]) -> list[Any]:
+    def _without_old_outputs(
+        self, messages: list[Any], steps: list[list[int]], noted: Noted
+    ) -> list[Any]:
         lean = list(messages)
         spent = 0
         for age, step in enumerate(reversed(steps)):
@@ -133,20 +194,26 @@ class ContextCompactor(FoldingManager):
                 keep = self.tool_output_keep_tokens
                 # What was just found out is what the model is about to read.
                 if late or (keep is not None and spent > keep and age > 0):
-                    lean[at] = self._cleared(messages[at])
+                    lean[at] = self._cleared(messages[at], noted)
         return lean
 
-    def _cleared(self, message: Any) -> Any:
+    def _cleared(self, message: Any, noted: Noted) -> Any:
         said = text_of(message)
         if said.startswith(CLEARED):
             return message
-        note = f"{CLEARED}{len(said):,} characters]"
         name = "content" if read(message, "content") is not None else "output"
         content = read(message, name)
+        note = f"{CLEARED}{len(said):,} characters]"
+        id_ = id_of(results_of(message), content)
+        if self._archive:
+            note = f"{note[:-1]}; recall {id_}]"
         blocks = not isinstance(content, str) and read(message, "role") == "user"
         short = replaced(message, name, _cleared_blocks(content, note) if blocks else note)
         if short is None or self.token_counter(short) >= self.token_counter(message):
             return message
+        noted.stage = "cleared"
+        if self._archive:
+            noted.outputs[id_] = content
         return short
 
     def _head(self, lean: list[Any], steps: list[list[int]], room: int) -> int:
@@ -178,9 +245,10 @@ class ContextCompactor(FoldingManager):
             summary = Summary(text, summary.messages, summary.failure)
         return summary
 
-    def _within(self, messages: list[Any]) -> list[Any]:
+    def _within(self, messages: list[Any], noted: Noted) -> list[Any]:
         if self._tokens(messages) <= self.context_length:
             return messages
+        noted.stage = "cut"
         budget = TokenBudgetManager(
             self.context_length,
             token_counter=self.token_counter,

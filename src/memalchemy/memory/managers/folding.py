@@ -63,7 +63,13 @@ class FoldingManager(ConversationManager):
             RuntimeError: the summariser is async and this is a running event loop; `async_apply`
                 is for that.
         """
-        plan = self.plan(list(messages))
+        return self._run(self.plan(list(messages)))
+
+    async def async_apply(self, messages: Sequence[Any]) -> list[Any]:
+        """`apply`, which awaits the summariser; one that is not async runs in a thread."""
+        return await self._async_run(self.plan(list(messages)))
+
+    def _run(self, plan: Plan) -> list[Any]:
         try:
             request = next(plan)
         except StopIteration as done:
@@ -72,9 +78,7 @@ class FoldingManager(ConversationManager):
             summary = self._summariser.run(request.messages, request.earlier)
             return self._finish(plan, request, summary, event)
 
-    async def async_apply(self, messages: Sequence[Any]) -> list[Any]:
-        """`apply`, which awaits the summariser; one that is not async runs in a thread."""
-        plan = self.plan(list(messages))
+    async def _async_run(self, plan: Plan) -> list[Any]:
         try:
             request = next(plan)
         except StopIteration as done:
@@ -116,6 +120,7 @@ class FoldingManager(ConversationManager):
         earlier: Summary | None,
         enough: Callable[[int, Summary], bool],
         request: Callable[[int, int, Summary | None], Request],
+        worth: Callable[[int, int, Summary], bool] = lambda *_: True,
     ) -> Generator[Request, Summary, tuple[int, Summary]]:
         """Summarise ``talk[:cuts[-1]]``: how many messages the summary stands for, and itself.
 
@@ -123,7 +128,8 @@ class FoldingManager(ConversationManager):
         is used while it is *enough*; if it is not, the new one is made from it and from what came
         since, ``talk[start:stop]`` of *request*. A digest that was written because the summariser
         failed is used so, too, but nothing is made from it: the next summary starts from the
-        messages again.
+        messages again. Where it is not *worth* a new one to summarise so many steps more than the
+        first so many messages, which have a summary, that one stays.
         """
         marks = _marks(talk[: cuts[-1]], earlier)
         known = [(cut, found) for cut in cuts if (found := self._recall(marks[cut - 1]))]
@@ -131,8 +137,10 @@ class FoldingManager(ConversationManager):
             return known[-1]
         sound = [(cut, found) for cut, found in known if found.failure is None]
         start, base = sound[-1] if sound else (0, earlier)
-        if sound and start == cuts[-1]:
-            return sound[-1]
+        if sound:
+            more = sum(cut > start for cut in cuts)
+            if not more or not worth(more, *sound[-1]):
+                return sound[-1]
         summary = yield request(start, cuts[-1], base)
         self._remember(marks[cuts[-1] - 1], summary)
         return cuts[-1], summary

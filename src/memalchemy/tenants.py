@@ -1,0 +1,45 @@
+"""The tenant of whoever is being served, where it is said once and used further down.
+
+Knows nothing of databases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from memalchemy.keys import check_tenant
+
+_tenant: ContextVar[str] = ContextVar("memalchemy_tenant")
+
+
+@contextmanager
+def tenant_scope(tenant: str) -> Iterator[str]:
+    """``with tenant_scope("acme"):`` makes it the tenant of `Database.for_scope` in this block.
+
+    In this task and those it starts, or this thread; the innermost block counts.
+
+    Raises:
+        TypeError, ValueError, TooLarge: it is no tenant.
+    """
+    token = _tenant.set(check_tenant(tenant))
+    try:
+        yield tenant
+    finally:
+        _tenant.reset(token)
+
+
+def tenant_of_scope() -> str:
+    """The tenant of the innermost `tenant_scope`.
+
+    Raises:
+        LookupError: there is none. Nobody's memory is never somebody's.
+    """
+    try:
+        return _tenant.get()
+    except LookupError:
+        raise LookupError(
+            "no tenant: this is outside of `with memalchemy.tenant_scope(tenant):`, or in a thread "
+            "or task that was started outside of it"
+        ) from None

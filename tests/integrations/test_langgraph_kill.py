@@ -1,0 +1,57 @@
+"""``kill -9`` in the middle of a graph: what LangGraph told of is there, and the graph goes on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import mortal_graph
+
+import memalchemy
+from memalchemy.integrations.langgraph import MemalchemySaver
+
+TOLD = 25
+"""After how many steps the process is killed; it has far more to do."""
+
+
+async def test_a_killed_graph_goes_on_after_its_last_acknowledged_step(
+    shared_url: str, db: memalchemy.Database, lasting: None
+) -> None:
+    thread = uuid.uuid4().hex
+    process = subprocess.Popen(  # noqa: ASYNC220 - nobody else waits
+        [sys.executable, mortal_graph.__file__, shared_url, db.tenant, thread],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parent,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    lines = [line for line, _ in zip(process.stdout, range(TOLD), strict=False)]
+    process.kill()
+    rest, errors = process.communicate()
+    assert len(lines) == TOLD, errors
+    told = [line.split() for line in [*lines, *rest.splitlines()]]
+
+    saver = MemalchemySaver(db)
+    everywhere = {"configurable": {"thread_id": thread}}
+    found = [one async for one in saver.alist(everywhere)][::-1]
+    stored = {one.config["configurable"]["checkpoint_id"]: one for one in found}
+    # The last that it told of may have been on its way to the database; all before were there.
+    acknowledged = [checkpoint_id for checkpoint_id, _ in told[:-1]]
+    assert [name for name in acknowledged if name not in stored] == []
+    steps = [one.metadata["step"] for one in found]
+    assert steps == [*range(-1, len(steps) - 1)]
+    assert max(steps) < mortal_graph.STEPS
+
+    graph = mortal_graph.build(saver)
+    resumed = {**everywhere, "recursion_limit": mortal_graph.STEPS + 10}
+    done = await graph.ainvoke(None, resumed, durability="exit")
+
+    assert done["done"] == [*range(mortal_graph.STEPS)]
+    state = await graph.aget_state(everywhere)
+    assert (state.values, state.next) == (done, ())

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ormsgpack
 import pytest
 from commandline import Answer, Call
 
 from memalchemy import Checkpointer, Database, ThreadLog
+from memalchemy.contracts import Packed
 
 Run = Callable[..., Answer]
 
@@ -195,3 +197,23 @@ def test_an_export_is_of_one_namespace_if_it_is_named(used: Run, tmp_path: Path)
     files = ("export", "--directory", str(tmp_path / "files"), "--json")
     assert used(*files, "--thread", "bob", "--namespace", "graph").code == 1
     assert used(*files, "--thread", "bob").json["records"] == 1
+
+
+def test_show_prints_what_a_framework_has_packed(used: Run, file_url: str) -> None:
+    message = ["module", "Message", {"content": "A kettle."}, "model_validate_json"]
+    state = {
+        "messages": Packed(
+            "msgpack", ormsgpack.packb([ormsgpack.Ext(5, ormsgpack.packb(message))])
+        ),
+        "blob": Packed("bytes", b"\x00\x01"),
+        "nothing": Packed("null", b""),
+        "sealed": Packed("msgpack+aes", b"\x00\x01"),
+    }
+    within(file_url, lambda db: Checkpointer(db).save(state, "packed"))
+
+    assert used("show", "packed").json == {
+        "messages": [{"content": "A kettle."}],
+        "blob": "AAE=",
+        "nothing": None,
+        "sealed": {"format": "msgpack+aes", "data": "AAE="},
+    }

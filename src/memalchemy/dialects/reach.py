@@ -17,9 +17,9 @@ def within(table: Any, below: bool) -> ColumnElement[bool]:
     return and_(of_tenant, path >= low, path < bindparam("k_beyond", type_=path.type))
 
 
-def reach(tenant: str, path: str, below: bool) -> dict[str, str]:
+def reach(tenant: str, path: str, below: bool) -> dict[str, Any]:
     """What `within` binds, for an encoded namespace. All below it begins with it."""
-    binds = {"k_tenant": tenant, "k_namespace": path}
+    binds: dict[str, Any] = {"k_tenant": tenant, "k_namespace": path}
     if below:
         binds["k_beyond"] = path[:-1] + "0"  # the character after a slash
     return binds

@@ -87,7 +87,7 @@ async def logs(
     """The first *limit* logs of the namespace stored as *path*, or with *below* from it on down,
     most recently written first: of threads whose id matches the glob *pattern*, or of one thread.
     """
-    scope: dict[str, Any] = reach(db.tenant, path, below)
+    scope = reach(db.tenant, path, below)
     span, which = range_of(pattern), "all"
     if thread_id is not None:
         scope["k_thread_id"] = thread_id

@@ -53,6 +53,26 @@ class CheckpointInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class LogInfo:
+    """What is known of a log, which is a thread in one namespace, without reading what is in it.
+
+    ``newest_id`` is its newest checkpoint; ``None`` if it has none. The sizes are those of its
+    checkpoints as `CheckpointInfo` has them, added up. Times are aware UTC, ``updated_at`` is that
+    of the last write.
+    """
+
+    thread_id: str
+    namespace: tuple[str, ...]
+    checkpoints: int
+    entries: int
+    newest_id: str | None
+    raw_size: int
+    stored_size: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Packed:
     """A value that somebody else has made bytes of, stored as they are; *format* says how.
 

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import ormsgpack
 import pytest
 
 from memalchemy import Checkpointer, CheckpointInfo, Database, NotFound
-from memalchemy.contracts import CheckpointerProtocol
+from memalchemy.contracts import CheckpointerProtocol, Packed
 
 SHAPE = {
     "thread_id",
@@ -329,3 +330,19 @@ async def test_a_checkpoint_that_is_replaced_is_found_by_the_metadata_that_it_ke
         "one"
     ]
     assert await checkpointer.query_by_metadata("mood", "calm") == []
+
+
+async def test_of_what_a_framework_has_packed_the_inside_is_compared(
+    checkpointer: Checkpointer,
+) -> None:
+    def packed(value: object, format: str = "msgpack") -> Packed:
+        return Packed(format, ormsgpack.packb(value))
+
+    first = {"said": packed(["a"]), "same": packed({"n": 1}), "odd": packed(1, "theirs")}
+    then = {"said": packed(["a", {"b": 2}]), "same": packed({"n": 1}), "odd": packed(2, "theirs")}
+    a = await checkpointer.save(first, "t")
+    b = await checkpointer.save(then, "t")
+
+    found = await checkpointer.diff("t", a, b)
+    assert found.added == {"/said/1": {"b": 2}}
+    assert found.changed == {"/odd": (first["odd"], then["odd"])}

@@ -21,6 +21,7 @@ from servers import Postgres
 
 INFO = {
     "thread_id",
+    "namespace",
     "checkpoint_id",
     "parent_id",
     "seq",
@@ -80,7 +81,8 @@ def test_threads_say_how_much_each_holds(filled: str, call: Call) -> None:
     found = call("threads", "--db", filled, "--pattern", "air*", "--json").json
 
     assert [set(row) for row in found] == [
-        {"thread_id", "checkpoints", "newest", "saved_at", "raw_bytes", "stored_bytes"}
+        {"thread_id", "namespace", "checkpoints", "entries", "newest", "saved_at"}
+        | {"raw_bytes", "stored_bytes"}
     ]
     assert (found[0]["checkpoints"], found[0]["newest"]) == (8, "000008")
 
@@ -202,7 +204,7 @@ def test_search_names_the_step_that_brought_the_word(filled: str, call: Call) ->
 
 
 def test_search_sets_hits_off_on_a_terminal(filled: str) -> None:
-    from memalchemy.cli.looking import highlighted
+    from memalchemy.cli.finding import highlighted
 
     text = highlighted("book flights, not flight", "FLIGHTS")
 

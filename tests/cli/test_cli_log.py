@@ -113,10 +113,3 @@ def test_a_thread_that_has_entries_only_is_not_called_missing(call: Call, talked
         assert "error [MA-NOT-FOUND]: thread 'job' has entries" in answer.err
         assert "log tail" in answer.err
         assert "there is no thread" in call("--db", talked, command, "nobody").err
-
-
-def test_threads_says_that_there_are_logs_besides(call: Call, talked: str) -> None:
-    answer = call("--db", talked, "threads")
-
-    assert "state" in answer.out
-    assert "log ls" in answer.err

@@ -72,6 +72,7 @@ READS: dict[str, Work] = {
     "query_by_metadata": lambda keep: rows(keep.query_by_metadata("n", 2)),
     "list_with_metadata": lambda keep: rows(keep.list_with_metadata()),
     "list_threads": lambda keep: keep.list_threads(pattern="t*"),
+    "list_logs": lambda keep: keep.list_logs(pattern="t*", below=True),
     "search": lambda keep: rows(keep.search("word3")),
     "get_storage_stats": lambda keep: keep.get_storage_stats("thread"),
     "diff": lambda keep: keep.diff("thread", "c1", "c3"),

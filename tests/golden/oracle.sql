@@ -1846,39 +1846,6 @@ AND threads.thread_id = :k_thread_id
 ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
--- log.listing.list_entry_namespaces(scope=tenant)
-SELECT DISTINCT threads.namespace
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
-    AND deltas.kind IN ('entry')))
-ORDER BY threads.namespace
-
--- log.listing.list_entry_namespaces(scope=thread)
-SELECT DISTINCT threads.namespace
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
-    AND deltas.kind IN ('entry')))
-AND threads.thread_id = :k_thread_id
-ORDER BY threads.namespace
-
 -- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
 SELECT threads.thread_id, threads.updated_at
 FROM threads
@@ -2039,6 +2006,60 @@ AND (EXISTS (
     AND deltas.thread_id = threads.thread_id
     AND deltas.namespace = threads.namespace
     AND deltas.kind IN ('entry')))
+
+-- log.listing.list_namespaces(of=checkpoints, scope=tenant)
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces(of=checkpoints, scope=thread)
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id = :k_thread_id
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces(of=entries, scope=tenant)
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces(of=entries, scope=thread)
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id = :k_thread_id
+ORDER BY threads.namespace
 
 -- log.listing.list_old(after=True)
 SELECT threads.thread_id
@@ -3046,6 +3067,316 @@ WHERE (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) IN (
   SELECT found.tenant, found.thread_id, found.namespace, found.seq
   FROM found)
 
+-- log.overview.list_logs(which=all, below=False, after=False)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.overview.list_logs(which=all, below=False, after=True)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.overview.list_logs(which=all, below=True, after=False)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.overview.list_logs(which=all, below=True, after=True)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.overview.list_logs(which=prefix, below=False, after=False)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.overview.list_logs(which=prefix, below=False, after=True)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.overview.list_logs(which=prefix, below=True, after=False)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.overview.list_logs(which=prefix, below=True, after=True)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.overview.list_logs(which=thread, below=False, after=False)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = :k_thread_id
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.overview.list_logs(which=thread, below=False, after=True)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = :k_thread_id
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.overview.list_logs(which=thread, below=True, after=False)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = :k_thread_id
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.overview.list_logs(which=thread, below=True, after=True)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = :k_thread_id
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.overview.measure_logs()
+SELECT listed.thread_id, listed.namespace, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND checkpoints.thread_id = listed.thread_id
+  AND checkpoints.namespace = listed.namespace) AS checkpoints, (
+  SELECT coalesce(sum(checkpoints.raw_size), :coalesce_2) AS coalesce_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND checkpoints.thread_id = listed.thread_id
+  AND checkpoints.namespace = listed.namespace) AS raw_size, (
+  SELECT coalesce(sum(checkpoints.stored_size), :coalesce_4) AS coalesce_3
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND checkpoints.thread_id = listed.thread_id
+  AND checkpoints.namespace = listed.namespace) AS stored_size, (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = :k_tenant
+  AND deltas.thread_id = listed.thread_id
+  AND deltas.namespace = listed.namespace
+  AND deltas.kind IN ('entry')) AS entries
+FROM (
+  SELECT each_.thread_id, each_.namespace
+  FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
+        namespace VARCHAR2(4000) PATH '$[1]')) each_) listed
+
 -- log.removing.bury(scope=log)
 UPDATE threads
 SET version=(threads.version + :version_1), epoch=(threads.epoch + :epoch_1), head_id=NULL,
@@ -3626,7 +3957,7 @@ AND store_items.version = :p_version
 AND store_items.codec = :p_was_codec
 AND store_items.checksum = :p_was_checksum
 
--- search.checkpoints.search_checkpoints()
+-- search.checkpoints.search_checkpoints(below=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -3673,7 +4004,81 @@ ranked AS (
 SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
   best.raw_size, best.stored_size, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score, deltas.search_text
+    FROM worth) AS FLOAT) AS score, deltas.search_text, best.namespace
+FROM (
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,
+    checkpoints.parent_id AS parent_id, checkpoints.seq AS seq, checkpoints.meta AS meta,
+    checkpoints.created_at AS created_at, checkpoints.raw_size AS raw_size,
+    checkpoints.stored_size AS stored_size, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.tenant = ranked.tenant
+  AND checkpoints.thread_id = ranked.thread_id
+  AND checkpoints.namespace = ranked.namespace
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.seq DESC
+  FETCH FIRST :p_limit ROWS ONLY) best
+JOIN deltas ON deltas.tenant = best.tenant
+AND deltas.thread_id = best.thread_id
+AND deltas.namespace = best.namespace
+AND deltas.seq = best.seq
+ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+
+-- search.checkpoints.search_checkpoints(below=True)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  WHERE deltas.tenant = :k_tenant
+  AND deltas.namespace >= :k_namespace
+  AND deltas.namespace < :k_beyond),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
+SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
+  best.raw_size, best.stored_size, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, deltas.search_text, best.namespace
 FROM (
   SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
     checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,

@@ -3870,39 +3870,6 @@ AND threads.thread_id = $3::VARCHAR
 ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $4
 
--- log.listing.list_entry_namespaces(scope=tenant)
-SELECT DISTINCT threads.namespace
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
-    AND deltas.kind IN ('entry')))
-ORDER BY threads.namespace
-
--- log.listing.list_entry_namespaces(scope=thread)
-SELECT DISTINCT threads.namespace
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
-    AND deltas.kind IN ('entry')))
-AND threads.thread_id = $3::VARCHAR
-ORDER BY threads.namespace
-
 -- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
 SELECT threads.thread_id, threads.updated_at
 FROM threads
@@ -4063,6 +4030,60 @@ AND (EXISTS (
     AND deltas.thread_id = threads.thread_id
     AND deltas.namespace = threads.namespace
     AND deltas.kind IN ('entry')))
+
+-- log.listing.list_namespaces(of=checkpoints, scope=tenant)
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces(of=checkpoints, scope=thread)
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id = $3::VARCHAR
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces(of=entries, scope=tenant)
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces(of=entries, scope=thread)
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id = $3::VARCHAR
+ORDER BY threads.namespace
 
 -- log.listing.list_old(after=True)
 SELECT threads.thread_id
@@ -5065,6 +5086,297 @@ WHERE (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) IN (
   SELECT found.tenant, found.thread_id, found.namespace, found.seq
   FROM found)
 
+-- log.overview.list_logs(which=all, below=False, after=False)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- log.overview.list_logs(which=all, below=False, after=True)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- log.overview.list_logs(which=all, below=True, after=False)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- log.overview.list_logs(which=all, below=True, after=True)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- log.overview.list_logs(which=prefix, below=False, after=False)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- log.overview.list_logs(which=prefix, below=False, after=True)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- log.overview.list_logs(which=prefix, below=True, after=False)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $5::VARCHAR
+AND threads.thread_id < $6::VARCHAR
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- log.overview.list_logs(which=prefix, below=True, after=True)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $5::VARCHAR
+AND threads.thread_id < $6::VARCHAR
+AND (threads.updated_at < $7::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $7::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($8::VARCHAR, $9::VARCHAR))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $10
+
+-- log.overview.list_logs(which=thread, below=False, after=False)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $4::VARCHAR
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- log.overview.list_logs(which=thread, below=False, after=True)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $4::VARCHAR
+AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- log.overview.list_logs(which=thread, below=True, after=False)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $5::VARCHAR
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- log.overview.list_logs(which=thread, below=True, after=True)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $5::VARCHAR
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- log.overview.measure_logs()
+SELECT listed.thread_id, listed.namespace, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = listed.thread_id
+  AND checkpoints.namespace = listed.namespace) AS checkpoints, (
+  SELECT coalesce(sum(checkpoints.raw_size), $2::INTEGER) AS coalesce_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = listed.thread_id
+  AND checkpoints.namespace = listed.namespace) AS raw_size, (
+  SELECT coalesce(sum(checkpoints.stored_size), $3::INTEGER) AS coalesce_3
+  FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.thread_id = listed.thread_id
+  AND checkpoints.namespace = listed.namespace) AS stored_size, (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = $1::VARCHAR
+  AND deltas.thread_id = listed.thread_id
+  AND deltas.namespace = listed.namespace
+  AND deltas.kind IN ('entry')) AS entries
+FROM (
+  SELECT (each.value ->> 0) COLLATE "C" AS thread_id, (each.value ->> 1) COLLATE "C" AS namespace
+  FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed
+
 -- log.removing.bury(scope=log)
 UPDATE threads
 SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT), head_id=NULL,
@@ -5636,7 +5948,7 @@ AND store_items.version = $8::BIGINT
 AND store_items.codec = $9::VARCHAR
 AND store_items.checksum = $10::BIGINT
 
--- search.checkpoints.search_checkpoints()
+-- search.checkpoints.search_checkpoints(below=False)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -5682,7 +5994,7 @@ ranked AS (
 SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
   best.raw_size, best.stored_size, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, deltas.search_text
+      FROM worth) AS FLOAT) AS FLOAT) AS score, deltas.search_text, best.namespace
 FROM (
   SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
     checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,
@@ -5702,6 +6014,79 @@ FROM (
     OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
   ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.seq DESC
   LIMIT $6) AS best
+JOIN deltas ON deltas.tenant = best.tenant
+AND deltas.thread_id = best.thread_id
+AND deltas.namespace = best.namespace
+AND deltas.seq = best.seq
+ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+
+-- search.checkpoints.search_checkpoints(below=True)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND deltas.namespace >= $4::VARCHAR
+  AND deltas.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
+SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
+  best.raw_size, best.stored_size, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, deltas.search_text, best.namespace
+FROM (
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,
+    checkpoints.parent_id AS parent_id, checkpoints.seq AS seq, checkpoints.meta AS meta,
+    checkpoints.created_at AS created_at, checkpoints.raw_size AS raw_size,
+    checkpoints.stored_size AS stored_size, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.tenant = ranked.tenant
+  AND checkpoints.thread_id = ranked.thread_id
+  AND checkpoints.namespace = ranked.namespace
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT $7) AS best
 JOIN deltas ON deltas.tenant = best.tenant
 AND deltas.thread_id = best.thread_id
 AND deltas.namespace = best.namespace

@@ -1979,39 +1979,6 @@ ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
 
--- log.listing.list_entry_namespaces(scope=tenant)
-SELECT DISTINCT threads.namespace
-FROM threads
-WHERE threads.tenant = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
-    AND deltas.kind IN ('entry')))
-ORDER BY threads.namespace
-
--- log.listing.list_entry_namespaces(scope=thread)
-SELECT DISTINCT threads.namespace
-FROM threads
-WHERE threads.tenant = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
-    AND deltas.kind IN ('entry')))
-AND threads.thread_id = ?
-ORDER BY threads.namespace
-
 -- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
 SELECT threads.thread_id, threads.updated_at
 FROM threads
@@ -2183,6 +2150,60 @@ AND (EXISTS (
     AND deltas.thread_id = threads.thread_id
     AND deltas.namespace = threads.namespace
     AND deltas.kind IN ('entry')))
+
+-- log.listing.list_namespaces(of=checkpoints, scope=tenant)
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NOT NULL
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces(of=checkpoints, scope=thread)
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NOT NULL
+AND threads.thread_id = ?
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces(of=entries, scope=tenant)
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+ORDER BY threads.namespace
+
+-- log.listing.list_namespaces(of=entries, scope=thread)
+SELECT DISTINCT threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.tenant = threads.tenant
+    AND deltas.thread_id = threads.thread_id
+    AND deltas.namespace = threads.namespace
+    AND deltas.kind IN ('entry')))
+AND threads.thread_id = ?
+ORDER BY threads.namespace
 
 -- log.listing.list_old(after=True)
 SELECT threads.thread_id
@@ -3242,6 +3263,312 @@ WHERE (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) IN (
   SELECT found.tenant, found.thread_id, found.namespace, found.seq
   FROM found)
 
+-- log.overview.list_logs(which=all, below=False, after=False)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.overview.list_logs(which=all, below=False, after=True)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.overview.list_logs(which=all, below=True, after=False)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.overview.list_logs(which=all, below=True, after=True)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.overview.list_logs(which=prefix, below=False, after=False)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.overview.list_logs(which=prefix, below=False, after=True)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.overview.list_logs(which=prefix, below=True, after=False)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.overview.list_logs(which=prefix, below=True, after=True)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.overview.list_logs(which=thread, below=False, after=False)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = ?
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.overview.list_logs(which=thread, below=False, after=True)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.overview.list_logs(which=thread, below=True, after=False)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = ?
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.overview.list_logs(which=thread, below=True, after=True)
+SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.tenant = threads.tenant
+      AND deltas.thread_id = threads.thread_id
+      AND deltas.namespace = threads.namespace
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.overview.measure_logs()
+WITH listed AS MATERIALIZED (
+  SELECT each_listed.thread_id AS thread_id, each_listed.namespace AS namespace
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+    FROM json_each(?) AS each) AS each_listed)
+SELECT listed.thread_id, listed.namespace, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.thread_id = listed.thread_id
+  AND checkpoints.namespace = listed.namespace) AS checkpoints, (
+  SELECT coalesce(sum(checkpoints.raw_size), ?) AS coalesce_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.thread_id = listed.thread_id
+  AND checkpoints.namespace = listed.namespace) AS raw_size, (
+  SELECT coalesce(sum(checkpoints.stored_size), ?) AS coalesce_3
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.thread_id = listed.thread_id
+  AND checkpoints.namespace = listed.namespace) AS stored_size, (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.tenant = ?
+  AND deltas.thread_id = listed.thread_id
+  AND deltas.namespace = listed.namespace
+  AND deltas.kind IN ('entry')) AS entries
+FROM listed
+
 -- log.removing.bury(scope=log)
 UPDATE threads
 SET version=(threads.version + ?), epoch=(threads.epoch + ?), head_id=NULL, previous_id=NULL,
@@ -3806,7 +4133,7 @@ AND store_items.version = ?
 AND store_items.codec = ?
 AND store_items.checksum = ?
 
--- search.checkpoints.search_checkpoints()
+-- search.checkpoints.search_checkpoints(below=False)
 WITH hits AS (
   SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -3854,7 +4181,83 @@ ranked AS (
 SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
   best.raw_size, best.stored_size, CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, deltas.search_text
+      FROM worth) AS FLOAT) + 0.0) AS score, deltas.search_text, best.namespace
+FROM (
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,
+    checkpoints.parent_id AS parent_id, checkpoints.seq AS seq, checkpoints.meta AS meta,
+    checkpoints.created_at AS created_at, checkpoints.raw_size AS raw_size,
+    checkpoints.stored_size AS stored_size, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.tenant = ranked.tenant
+  AND checkpoints.thread_id = ranked.thread_id
+  AND checkpoints.namespace = ranked.namespace
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?) AS best
+JOIN deltas ON deltas.tenant = best.tenant
+AND deltas.thread_id = best.thread_id
+AND deltas.namespace = best.namespace
+AND deltas.seq = best.seq
+ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+
+-- search.checkpoints.search_checkpoints(below=True)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  WHERE deltas.tenant = ?
+  AND deltas.namespace >= ?
+  AND deltas.namespace < ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
+SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
+  best.raw_size, best.stored_size, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, deltas.search_text, best.namespace
 FROM (
   SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
     checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,

@@ -48,7 +48,10 @@ async def everything(oracle: Database, server: Recorder, thread_id: str) -> None
     await agent.get_metadata(thread_id, "one")
     await agent.list_threads(pattern="a*")
     await agent.list_with_metadata()
+    await agent.list_logs(pattern="a*", below=True)
+    await agent.list_logs(thread_id)
     await agent.search("a")
+    await agent.search("a", below=True)
     for value in ("", 1, 1.5, True, False, None, [], {"a": ""}):
         await agent.query_by_metadata("", value)
     await agent.copy_thread(thread_id, "copy")

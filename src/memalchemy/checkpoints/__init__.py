@@ -36,7 +36,7 @@ from memalchemy.database import Database, HostConnection, Then
 from memalchemy.errors import Corrupt, about
 from memalchemy.events import operation
 from memalchemy.keys import check_name
-from memalchemy.log import delete_checkpoint, delete_thread
+from memalchemy.log import delete_checkpoint, delete_log, delete_thread
 from memalchemy.mapping import Fallback, check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata
 
@@ -238,9 +238,13 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
         checkpoint_id: str | None = None,
         *,
         superseded: bool = False,
+        all_namespaces: bool = True,
         connection: HostConnection | None = None,
     ) -> bool:
         """Delete a checkpoint, or without an id the thread with all its logs; whether it was there.
+
+        All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
+        is this namespace's, with its checkpoints and entries.
 
         A deleted checkpoint's state stays in the database, without a name, while others are stored
         as differences from it; `rewrite` ends that. The words that it was found by go with it,
@@ -252,7 +256,8 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
         with operation("checkpoint.delete", **self._about(thread_id, checkpoint_id)) as event:
             if checkpoint_id is None:
                 self._cache.drop_thread(log.tenant, thread_id)
-                program = lambda: delete_thread(d, log, now)  # noqa: E731
+                delete = delete_thread if all_namespaces else delete_log
+                program = lambda: delete(d, log, now)  # noqa: E731
             else:
                 self._cache.drop(log)
                 program = lambda: delete_checkpoint(  # noqa: E731

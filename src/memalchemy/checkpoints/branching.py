@@ -61,9 +61,13 @@ class Branching(Scope):
         source_thread_id: str,
         dest_thread_id: str,
         *,
+        all_namespaces: bool = True,
         connection: HostConnection | None = None,
     ) -> bool:
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
+
+        All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
+        is this namespace's alone.
 
         Raises:
             Conflict: the target holds something already; nothing was changed.
@@ -72,11 +76,12 @@ class Branching(Scope):
         if source == target:
             raise ValueError("a thread cannot be copied onto itself")
         now = datetime.now(UTC)
+        copy = _copy_thread if all_namespaces else copy_log
         self._cache.drop_thread(target.tenant, dest_thread_id)
         with operation("checkpoint.copy", **self._about(source_thread_id, None)) as event:
             event.details["to"] = dest_thread_id
             return await self.db.write(
-                lambda: _copy_thread(self.db.dialect, source, target, now),
+                lambda: copy(self.db.dialect, source, target, now),
                 connection=connection,
                 event=event,
             )

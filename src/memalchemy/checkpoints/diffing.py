@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from memalchemy.codec.packed import tree
 from memalchemy.codec.values import pointer
-from memalchemy.contracts import Diff
+from memalchemy.contracts import Diff, Packed
 
 
 def diff(a: Any, b: Any) -> Diff:
     """The smallest subtrees that differ, by pointer into *a* (removed) or *b* (added, changed).
 
     Dicts compare by key, lists and tuples by index; values of different types differ, so ``1``,
-    ``1.0`` and ``True`` are three values. A NaN equals a NaN here.
+    ``1.0`` and ``True`` are three values. A NaN equals a NaN here. Of values that a framework has
+    packed, what is in them is compared, as far as that can be told.
     """
     found = Diff()
     _compare(a, b, "", found)
@@ -29,6 +31,11 @@ def _compare(a: Any, b: Any, path: str, found: Diff) -> None:
             return
         if a == b or (a != a and b != b):
             return
+        if isinstance(a, Packed) and a.format == b.format:
+            inside = tree(a), tree(b)
+            if not any(isinstance(value, Packed) for value in inside):
+                _compare(*inside, path, found)
+                return
     found.changed[path] = (a, b)
 
 

@@ -162,13 +162,14 @@ class Keeping(Scope):
         tenant: str | None = None,
         thread_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        all_namespaces: bool = True,
         connection: HostConnection | None = None,
     ) -> AsyncIterator[dict[str, Any]]:
         """Every checkpoint and entry that `forget` would erase, as a JSON object.
 
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
         have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
-        ``{"~b": base64}``.
+        ``{"~b": base64}``. Without *all_namespaces* only what is in this one.
         """
         _exactly_one(tenant, thread_id, metadata)
         db = self.db if tenant is None else self.db.for_tenant(tenant)
@@ -181,7 +182,9 @@ class Keeping(Scope):
                 else await scoped._all_threads(connection)
             )
             for found in threads:
-                for namespace in await scoped._namespaces(found, connection):
+                for namespace in (
+                    await scoped._namespaces(found, connection) if all_namespaces else [self._path]
+                ):
                     log = Log(db.tenant, found, namespace)
                     for records in (scoped._export_log, scoped._export_entries):
                         async for record in records(log, connection):
@@ -195,6 +198,7 @@ class Keeping(Scope):
         tenant: str | None = None,
         thread_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        all_namespaces: bool = True,
         progress: Callable[[int], object] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
@@ -216,7 +220,11 @@ class Keeping(Scope):
         await asyncio.to_thread(to.begin)
         try:
             async for record in self.export(
-                tenant=tenant, thread_id=thread_id, metadata=metadata, connection=connection
+                tenant=tenant,
+                thread_id=thread_id,
+                metadata=metadata,
+                all_namespaces=all_namespaces,
+                connection=connection,
             ):
                 await asyncio.to_thread(to.write, record)
                 count += 1

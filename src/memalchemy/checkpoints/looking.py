@@ -14,10 +14,13 @@ from sqlalchemy import Executable
 from memalchemy.checkpoints import queries
 from memalchemy.checkpoints.scope import PAGE, Scope
 from memalchemy.codec import text
-from memalchemy.contracts import CheckpointInfo, check_limit
+from memalchemy.contracts import CheckpointInfo, LogInfo, check_limit
 from memalchemy.database import HostConnection
+from memalchemy.dialects.reach import reach
 from memalchemy.events import operation
+from memalchemy.keys import check_thread_id, decode_namespace
 from memalchemy.log import listing
+from memalchemy.log.overview import logs
 from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.search.checkpoints import search_checkpoints
 
@@ -117,6 +120,31 @@ class Looking(Scope):
         found = listing.ThreadIds(self.db, self._path, "checkpoints", pattern)
         return await found.first(check_limit(limit), connection)
 
+    async def list_logs(
+        self,
+        thread_id: str | None = None,
+        *,
+        limit: int = 100,
+        pattern: str = "*",
+        below: bool = False,
+        connection: HostConnection | None = None,
+    ) -> list[LogInfo]:
+        """Logs with a checkpoint or an entry, most recently written first, and what each holds.
+
+        Of all threads, those whose whole id matches a glob as in `list_threads`, or one thread. A
+        log is a thread in one namespace: this one's, with *below* also those under it. Under the
+        root lie all: those of frameworks, conversations, event logs.
+        """
+        return await logs(
+            self.db,
+            self._path,
+            None if thread_id is None else check_thread_id(thread_id),
+            below=below,
+            pattern=pattern,
+            limit=check_limit(limit),
+            connection=connection,
+        )
+
     async def count_threads(
         self, pattern: str = "*", *, connection: HostConnection | None = None
     ) -> int:
@@ -125,13 +153,20 @@ class Looking(Scope):
         return await found.count(connection)
 
     async def search(
-        self, query: str, limit: int = 10, *, connection: HostConnection | None = None
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        below: bool = False,
+        connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
         """Checkpoints whose step added words of *query*, best first.
 
         As `get_metadata`, with ``score`` (0..1: the share of the query found, rare words counting
         more) and ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words
-        are found, and nothing in *query* is an operator. A query without words finds nothing.
+        are found, and nothing in *query* is an operator. A query without words finds nothing. With
+        *below* in the namespaces under this one, too, in one ranking, and with ``namespace``, a
+        tuple: `Checkpointer(db).search(…, below=True)` finds what any framework has saved.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words.
@@ -142,17 +177,18 @@ class Looking(Scope):
         if not terms or not limit:
             return []
         d = self.db.dialect
-        binds = {
+        binds = reach(self.db.tenant, self._path, below) | {
             "terms": d.text_terms(terms),
-            "k_tenant": self.db.tenant,
-            "k_namespace": self._path,
             "p_terms": len(terms),
             "p_limit": limit,
         }
         with operation("checkpoint.search", tenant=self.db.tenant):
-            rows = await self._rows(search_checkpoints(d), binds, connection, stale=True)
+            rows = await self._rows(
+                search_checkpoints(d, below=below), binds, connection, stale=True
+            )
         return [
             queries.info(row).as_dict()
+            | ({"namespace": decode_namespace(row.namespace)} if below else {})
             | {"score": float(row.score), "snippet": text.snippet(row.search_text, terms)}
             for row in rows
         ]

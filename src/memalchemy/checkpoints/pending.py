@@ -15,6 +15,7 @@ from memalchemy.codec import writes as codec
 from memalchemy.contracts import CheckpointInfo, PendingWrite, Snapshot
 from memalchemy.database import OFF_LOOP_BYTES, HostConnection, Then, off_loop
 from memalchemy.dialects.lists import lists
+from memalchemy.dialects.reach import reach
 from memalchemy.errors import DatabaseUnreachable, UniqueViolation
 from memalchemy.events import operation
 from memalchemy.keys import check_name, check_thread_id, decode_namespace, encode_id
@@ -398,11 +399,7 @@ class Pending(Scope):
 
     def _reaching(self) -> dict[str, Any]:
         """The binds of this namespace and all below it."""
-        return {
-            "k_tenant": self.db.tenant,
-            "k_namespace": self._path,
-            "k_beyond": self._path[:-1] + "0",  # the character after a slash
-        }
+        return reach(self.db.tenant, self._path, below=True)
 
 
 def _weight(read: Any) -> int:

@@ -20,10 +20,11 @@ from memalchemy.codec.sealing import Keyring
 from memalchemy.codec.values import Parts
 from memalchemy.contracts import PendingWrite
 from memalchemy.dialects import Dialect
+from memalchemy.dialects.reach import within
 from memalchemy.errors import Corrupt
 from memalchemy.log import Log
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, key_range, of_log, same_log, words
-from memalchemy.log.writes import below, is_write
+from memalchemy.log.writes import is_write
 from memalchemy.statements import Program, beyond, statement
 
 _STATE = ("seq", "base_seq", "depth", "since_bytes", "raw_size", "codec", "checksum", "payload")
@@ -122,7 +123,7 @@ def list_by_id(d: Dialect, scope: str, until: bool, after: bool) -> Executable:
     if scope == "log":
         where = [of_log(CHECKPOINTS)]
     else:
-        where = [below(CHECKPOINTS)]
+        where = [within(CHECKPOINTS, below=True)]
         if scope == "thread":
             where.append(CHECKPOINTS.c.thread_id == bindparam("k_thread_id"))
     name = CHECKPOINTS.c.checkpoint_id

@@ -14,6 +14,7 @@ from memalchemy._version import __version__
 from memalchemy.cli import (
     demo,
     exits,
+    finding,
     importing,
     indexes,
     keeping,
@@ -99,6 +100,7 @@ for room in (
     demo,
     schema_commands,
     importing,
+    finding,
     looking,
     keeping,
     retention,

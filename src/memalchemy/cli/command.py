@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -148,10 +148,10 @@ class Invocation:
                 allow_plaintext=self.common.allow_plaintext,
             )
 
-    def checkpointer(self, db: Database) -> Checkpointer:
+    def checkpointer(self, db: Database, namespace: Iterable[str] = ()) -> Checkpointer:
         from memalchemy import Checkpointer
 
-        return Checkpointer(db)
+        return Checkpointer(db, namespace=namespace)
 
 
 def command(

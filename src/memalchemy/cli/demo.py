@@ -203,7 +203,7 @@ class Demo:
         self.at.terminal.table(("", "where", "what"), difference(found))
 
     async def search(self, checkpointer: Checkpointer) -> None:
-        from memalchemy.cli.looking import highlighted
+        from memalchemy.cli.finding import highlighted
 
         self.heading(f"Steps that brought up {WORD!r}")
         if not checkpointer.capabilities.search:

@@ -69,7 +69,7 @@ async def import_(
         bool, typer.Option("--dry-run", help="With --from: only say what would be imported.")
     ] = False,
 ) -> int:
-    """Import threads in OpenAI's format, or a framework's own tables.
+    """Import threads in OpenAI's format, or a framework's tables.
 
     One JSON object a line, one checkpoint for each message. A line is {"thread_id": …, "messages":
     […]}; other fields become metadata. Lines that are no such thread, and conflicts, are named and

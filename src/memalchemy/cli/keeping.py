@@ -16,6 +16,7 @@ from memalchemy.cli import arguments
 from memalchemy.cli.command import Invocation, asking_for_sense, command
 from memalchemy.cli.exits import REFUSED, UsageProblem
 from memalchemy.cli.looking import ThreadArgument
+from memalchemy.cli.places import NamespaceOption, checkpointer_of
 from memalchemy.cli.terminal import counted
 from memalchemy.errors import NotFound
 
@@ -49,6 +50,10 @@ async def export(
     thread: ThreadOption = None,
     metadata: MetadataOption = None,
     everything: Annotated[bool, typer.Option("--all", help="All of the tenant.")] = False,
+    namespace: Annotated[
+        str | None,
+        typer.Option("--namespace", metavar="NAMESPACE", help="From this one only, not from all."),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Not stdout.")
     ] = None,
@@ -59,8 +64,9 @@ async def export(
 ) -> None:
     """Write checkpoints, and entries, as JSON lines, or as files.
 
-    Thread by thread, oldest first: the same set that `forget` would erase. Values that JSON lacks
-    are tagged, as {"~b": base64}. With -o a count is printed; the file appears when it is complete.
+    Thread by thread, oldest first: without --namespace the same set that `forget` would erase.
+    Values that JSON lacks are tagged, as {"~b": base64}. With -o a count is printed; the file
+    appears when it is complete.
     """
     _one_of("--thread, --metadata or --all", thread, metadata, everything or None)
     if output and directory:
@@ -69,18 +75,23 @@ async def export(
         "tenant": at.tenant if everything else None,
         "thread_id": thread,
         "metadata": arguments.metadata(metadata),
+        "all_namespaces": namespace is None,
     }
+    where = () if namespace is None else arguments.namespace(namespace)
+    missing = f"there is no thread {thread!r}" + (f" in namespace {namespace!r}" if where else "")
     count = 0
     async with at.database() as db:
-        checkpointer = at.checkpointer(db)
-        if thread and directory and not await checkpointer.exists(thread):
-            raise NotFound(f"there is no thread {thread!r}")
+        checkpointer = at.checkpointer(db, where)
+        if thread and directory:
+            there = await checkpointer.list_logs(thread, limit=1, below=namespace is None)
+            if not there:
+                raise NotFound(missing)
         if directory:
             count = await _write_files(at, checkpointer, directory, selector)
         else:
             count = await write_lines(checkpointer.export(**selector), output)
     if thread and not count:
-        raise NotFound(f"there is no thread {thread!r}")
+        raise NotFound(missing)
     output = output or directory
     if output is None:
         at.terminal.note(counted(count, "checkpoint or entry", "checkpoints and entries"))
@@ -158,16 +169,29 @@ async def delete(
     checkpoint: Annotated[
         str | None, typer.Argument(metavar="CHECKPOINT", help="Only this one.")
     ] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace", metavar="NAMESPACE", help="Only what the thread has in this one."
+        ),
+    ] = None,
 ) -> None:
     """Delete a thread, or one checkpoint.
 
-    A thread goes with all its logs. What others build on stays readable to them.
+    Without --namespace a thread goes with all its logs, whatever keeps them. What others build on
+    stays readable to them.
     """
     async with at.database() as db:
-        deleted = await at.checkpointer(db).delete(thread, checkpoint)
+        if checkpoint is not None:
+            checkpointer = await checkpointer_of(at, db, thread, namespace)
+        else:
+            where = () if namespace is None else arguments.namespace(namespace)
+            checkpointer = at.checkpointer(db, where)
+        deleted = await checkpointer.delete(thread, checkpoint, all_namespaces=namespace is None)
     if not deleted:
         what = f"checkpoint {checkpoint!r} in thread" if checkpoint else "thread"
-        raise NotFound(f"there is no {what} {thread!r}")
+        place = "" if namespace is None else f" in namespace {namespace!r}"
+        raise NotFound(f"there is no {what} {thread!r}{place}")
     if at.as_json:
         at.terminal.document({"deleted": True, "thread_id": thread, "checkpoint_id": checkpoint})
     else:
@@ -181,14 +205,17 @@ async def fork(
         str | None, typer.Argument(metavar="CHECKPOINT", help="The last to copy, not the newest.")
     ] = None,
     to: Annotated[str | None, typer.Option(metavar="THREAD", help="The new thread's id.")] = None,
+    namespace: NamespaceOption = None,
 ) -> None:
     """Copy a thread into a new one.
 
-    Up to the checkpoint that is named, or all of it; prints the new thread's id.
+    Up to the checkpoint that is named, or all of it, in the same namespace; prints the new thread's
+    id.
     """
     async with at.database() as db:
+        checkpointer = await checkpointer_of(at, db, thread, namespace)
         with asking_for_sense():
-            new = await at.checkpointer(db).fork(thread, checkpoint, new_thread_id=to)
+            new = await checkpointer.fork(thread, checkpoint, new_thread_id=to)
     if at.as_json:
         at.terminal.document({"thread_id": new, "from_thread_id": thread})
     else:

@@ -9,7 +9,8 @@ import typer
 from memalchemy.cli import arguments
 from memalchemy.cli.command import Invocation, asking_for_sense, command
 from memalchemy.cli.exits import UsageProblem
-from memalchemy.cli.looking import ThreadArgument, highlighted
+from memalchemy.cli.finding import highlighted
+from memalchemy.cli.looking import ThreadArgument
 from memalchemy.cli.terminal import counted, short, when
 from memalchemy.errors import NotFound
 

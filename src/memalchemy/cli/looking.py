@@ -1,29 +1,23 @@
-"""Commands that look: threads, history, show, diff, stats, search."""
+"""Commands that look at a thread, and at what all of them take: history, show, diff, stats."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from memalchemy.cli.command import Invocation, command
 from memalchemy.cli.exits import UsageProblem
-from memalchemy.cli.terminal import counted, short, size, when
+from memalchemy.cli.places import NamespaceOption, checkpointer_of
+from memalchemy.cli.terminal import short, size, when
 from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
-    from memalchemy import Checkpointer, CheckpointInfo, Database
+    from memalchemy import Checkpointer, CheckpointInfo
     from memalchemy.space import Space
-
-S = TypeVar("S")
-T = TypeVar("T")
-AT_ONCE = 8
 
 ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id.")]
 
@@ -31,52 +25,16 @@ ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The threa
 def register(app: typer.Typer) -> None:
     """Add this file's commands to *app*."""
     db = "memalchemy --db sqlite:///agent.db"
-    command(app, "threads", example=f"{db} threads --pattern 'airline-*'")(threads)
     command(app, "history", example=f"{db} history airline-1 --limit 50")(history)
     command(app, "show", example=f"{db} show airline-1 --at 000007")(show)
     command(app, "diff", example=f"{db} diff airline-1 000003 000007")(diff)
     command(app, "stats", example=f"{db} stats")(stats)
-    command(app, "search", example=f"{db} search 'gift card refund'")(search)
-
-
-async def threads(
-    at: Invocation,
-    pattern: Annotated[str, typer.Option(help="A glob over the whole id: *, ?, [a-z].")] = "*",
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many, at most.")] = 100,
-) -> None:
-    """List threads, most recently saved first."""
-    from memalchemy.log.listing import entry_logs
-
-    async with at.database() as db:
-        checkpointer = at.checkpointer(db)
-        ids = await checkpointer.list_threads(limit, pattern)
-        found = [row for row in await each(ids, lambda t: _thread(checkpointer, t)) if row]
-        others = {log.thread_id for log in await entry_logs(db, limit=1000)} - set(ids)
-    if at.as_json:
-        at.terminal.document(found)
-        return
-    at.terminal.table(
-        ("thread", ">checkpoints", "newest", "saved (UTC)", ">states whole", ">stored"),
-        (
-            (
-                row["thread_id"],
-                row["checkpoints"],
-                row["newest"],
-                when(row["saved_at"]),
-                size(row["raw_bytes"]),
-                size(row["stored_bytes"]),
-            )
-            for row in found
-        ),
-    )
-    at.terminal.note(counted(len(found), "thread"))
-    if others:
-        at.terminal.note("threads that have entries, and no checkpoint here: see `log ls`")
 
 
 async def history(
     at: Invocation,
     thread: ThreadArgument,
+    namespace: NamespaceOption = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many, at most.")] = 20,
 ) -> None:
     """List a thread's checkpoints, newest first.
@@ -85,14 +43,15 @@ async def history(
     it is marked.
     """
     async with at.database() as db:
-        checkpointer = at.checkpointer(db)
+        checkpointer = await checkpointer_of(at, db, thread, namespace)
         infos = [info async for info in checkpointer.history(thread, limit=limit + 1)]
-        if not infos:
-            raise await _no_checkpoints(db, thread)
         branches = await _branches(checkpointer, infos)
     shown = infos[:limit]
     if at.as_json:
-        at.terminal.document([i.as_dict() | {"branch": i.checkpoint_id in branches} for i in shown])
+        place = {"namespace": checkpointer.namespace}
+        at.terminal.document(
+            [i.as_dict() | {"branch": i.checkpoint_id in branches} | place for i in shown]
+        )
         return
     at.terminal.table(
         ("checkpoint", "parent", "", "saved (UTC)", ">state", ">stored", "metadata"),
@@ -113,21 +72,13 @@ async def history(
         at.terminal.note(f"the newest {limit}; --limit shows more")
 
 
-async def _no_checkpoints(db: Database, thread: str) -> NotFound:
-    """The error for a thread that has no checkpoint to look at; it may have entries."""
-    from memalchemy.log.listing import entry_namespaces
-
-    if await entry_namespaces(db, thread):
-        return NotFound(f"thread {thread!r} has entries and no checkpoint here: see `log tail`")
-    return NotFound(f"there is no thread {thread!r}")
-
-
 async def show(
     at: Invocation,
     thread: ThreadArgument,
     checkpoint: Annotated[
         str | None, typer.Option("--at", metavar="CHECKPOINT", help="Not the newest.")
     ] = None,
+    namespace: NamespaceOption = None,
 ) -> None:
     """Print a state as JSON.
 
@@ -135,14 +86,14 @@ async def show(
     as lists. `export` prints them so that they can be told apart.
     """
     async with at.database() as db:
-        checkpointer = at.checkpointer(db)
+        checkpointer = await checkpointer_of(at, db, thread, namespace)
         known = await checkpointer.get_metadata(thread, checkpoint)
         state = known and await checkpointer.load(thread, known["checkpoint_id"])
         if known is None or state is None:
-            if checkpoint is None:
-                raise await _no_checkpoints(db, thread)
-            raise NotFound(f"there is no checkpoint {checkpoint!r} in thread {thread!r}")
-    at.terminal.document(known | {"state": state} if at.as_json else state)
+            what = "checkpoint" if checkpoint is None else f"checkpoint {checkpoint!r}"
+            raise NotFound(f"there is no {what} in thread {thread!r}")
+    place = {"namespace": checkpointer.namespace}
+    at.terminal.document(known | place | {"state": state} if at.as_json else state)
 
 
 async def diff(
@@ -150,13 +101,14 @@ async def diff(
     thread: ThreadArgument,
     a: Annotated[str, typer.Argument(metavar="A", help="The checkpoint to start from.")],
     b: Annotated[str, typer.Argument(metavar="B", help="The checkpoint to compare with it.")],
+    namespace: NamespaceOption = None,
 ) -> None:
     """What changed between two checkpoints.
 
     From A to B, by JSON pointer: - removed, ~ changed, + added.
     """
     async with at.database() as db:
-        found = await at.checkpointer(db).diff(thread, a, b)
+        found = await (await checkpointer_of(at, db, thread, namespace)).diff(thread, a, b)
     if at.as_json:
         changed = {path: {"a": old, "b": new} for path, (old, new) in found.changed.items()}
         document = {"added": found.added, "removed": found.removed, "changed": changed}
@@ -183,6 +135,7 @@ async def stats(
     thread: Annotated[
         str | None, typer.Argument(metavar="THREAD", help="One thread instead of all.")
     ] = None,
+    namespace: NamespaceOption = None,
     largest: Annotated[
         int, typer.Option(min=1, max=1000, metavar="N", help="How many threads to name.")
     ] = 10,
@@ -199,8 +152,10 @@ async def stats(
     if thread is not None:
         if plot is not None:
             raise UsageProblem("--plot draws all threads; leave THREAD away")
-        await _stats_of(at, thread)
+        await _stats_of(at, thread, namespace)
         return
+    if namespace is not None:
+        raise UsageProblem("--namespace is that of a THREAD")
     from memalchemy import space
 
     async with at.database() as db:
@@ -232,11 +187,10 @@ async def stats(
         at.terminal.note(f"drawn in {plot}")
 
 
-async def _stats_of(at: Invocation, thread: str) -> None:
+async def _stats_of(at: Invocation, thread: str, namespace: str | None) -> None:
     async with at.database() as db:
-        one = await at.checkpointer(db).get_storage_stats(thread)
-        if not one["total_checkpoints"]:
-            raise await _no_checkpoints(db, thread)
+        checkpointer = await checkpointer_of(at, db, thread, namespace)
+        one = await checkpointer.get_storage_stats(thread)
     total = {
         "threads": 1,
         "checkpoints": one["total_checkpoints"],
@@ -297,50 +251,6 @@ def _write_picture(path: Path, picture: str) -> None:
         raise UsageProblem(f"cannot write {path}: {error.strerror}") from error
 
 
-async def search(
-    at: Invocation,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="Words. No operators.")],
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many, at most.")] = 10,
-) -> None:
-    """Find steps by words, best first.
-
-    A step is found by what it added, whatever the case and the accents.
-    """
-    async with at.database() as db:
-        found = await at.checkpointer(db).search(query, limit)
-    if at.as_json:
-        at.terminal.document(found)
-        return
-    at.terminal.table(
-        ("thread", "checkpoint", ">score", "text"),
-        (
-            (
-                hit["thread_id"],
-                hit["checkpoint_id"],
-                f"{hit['score']:.2f}",
-                highlighted(hit["snippet"], query),
-            )
-            for hit in found
-        ),
-    )
-    at.terminal.note(counted(len(found), "checkpoint"))
-
-
-def highlighted(snippet: str, query: str) -> Text:
-    """*snippet* with the words of *query* set off."""
-    from rich.text import Text
-
-    from memalchemy.cli.terminal import safe
-    from memalchemy.codec.text import is_cjk, query_terms
-
-    text = Text(safe(snippet))
-    tokens = {token for term in query_terms(query) for token in term}
-    for token in tokens:
-        edge = "" if is_cjk(token) else r"\b"
-        text.highlight_regex(f"(?i){edge}{token}{edge}", "bold yellow")
-    return text
-
-
 def file_bytes(url: str) -> int | None:
     """The size of a database that is a file, its write-ahead log included; ``None`` if it is not"""
     from memalchemy.database.url import parse
@@ -350,21 +260,6 @@ def file_bytes(url: str) -> int | None:
         return None
     files = (Path(path), Path(f"{path}-wal"))
     return sum(file.stat().st_size for file in files if file.exists())
-
-
-async def _thread(checkpointer: Checkpointer, thread_id: str) -> dict[str, Any] | None:
-    newest = await checkpointer.get_metadata(thread_id)
-    if newest is None:
-        return None  # deleted meanwhile
-    measured = await checkpointer.get_storage_stats(thread_id)
-    return {
-        "thread_id": thread_id,
-        "checkpoints": measured["total_checkpoints"],
-        "newest": newest["checkpoint_id"],
-        "saved_at": newest["created_at"],
-        "raw_bytes": measured["total_size"],
-        "stored_bytes": measured["compressed_size"],
-    }
 
 
 async def _branches(checkpointer: Checkpointer, infos: list[CheckpointInfo]) -> set[str]:
@@ -378,11 +273,3 @@ async def _branches(checkpointer: Checkpointer, infos: list[CheckpointInfo]) -> 
         if await checkpointer.exists(info.thread_id, parent):
             found.add(info.checkpoint_id)
     return found
-
-
-async def each(items: list[S], work: Callable[[S], Awaitable[T]]) -> list[T]:
-    """*work* on every item, a few at once; the results in the order of the items."""
-    results: list[T] = []
-    for start in range(0, len(items), AT_ONCE):
-        results += await asyncio.gather(*map(work, items[start : start + AT_ONCE]))
-    return results

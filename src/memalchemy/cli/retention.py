@@ -11,8 +11,8 @@ import typer
 from memalchemy.cli import arguments
 from memalchemy.cli.command import Invocation, asking_for_sense, command
 from memalchemy.cli.exits import UsageProblem
+from memalchemy.cli.places import NamespaceOption, checkpointer_of
 from memalchemy.cli.terminal import counted, size
-from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:
     from memalchemy.contracts import Progress
@@ -43,6 +43,7 @@ async def prune(
     everything: Annotated[
         bool, typer.Option("--all", help="All threads of the tenant, in all namespaces.")
     ] = False,
+    namespace: NamespaceOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Count what would go; change nothing.")
     ] = False,
@@ -56,16 +57,18 @@ async def prune(
         raise UsageProblem("give exactly one of THREAD or --all")
     age = None if older_than is None else arguments.duration(older_than)
     async with at.database() as db:
-        checkpointer = at.checkpointer(db)
-        if thread and not await checkpointer.exists(thread):
-            raise NotFound(f"there is no thread {thread!r}")
+        if thread:
+            checkpointer = await checkpointer_of(at, db, thread, namespace)
+        else:
+            where = () if namespace is None else arguments.namespace(namespace)
+            checkpointer = at.checkpointer(db, where)
         with asking_for_sense(), _watched(at, "pruning", "deleted") as (tell, last):
             pruned = await checkpointer.prune(
                 thread,
                 keep_last=keep_last,
                 keep_every=keep_every,
                 older_than=age,
-                all_namespaces=everything,
+                all_namespaces=everything and namespace is None,
                 dry_run=dry_run,
                 progress=tell,
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,13 +11,15 @@ import typer
 from memalchemy.cli import arguments, store_lines
 from memalchemy.cli.command import Invocation, asking_for_sense, command
 from memalchemy.cli.exits import NOT_FOUND, REFUSED, UsageProblem
-from memalchemy.cli.looking import each, highlighted
+from memalchemy.cli.finding import highlighted
 from memalchemy.cli.terminal import counted, short, size, when
 from memalchemy.contracts import UNSET
 from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:
     from memalchemy import Database, SearchHits, Store, StoreItem
+
+AT_ONCE = 8
 
 NamespaceArgument = Annotated[
     str,
@@ -122,7 +125,10 @@ async def _list_namespaces(at: Invocation, above: tuple[str, ...], limit: int) -
     async with at.database() as db:
         store = _store(db)
         found = await store.list_namespaces(above, limit + 1)
-        counts = await each(found[:limit], store.count)
+        counts: list[int] = []
+        for start in range(0, min(limit, len(found)), AT_ONCE):
+            some = found[start : min(start + AT_ONCE, limit)]
+            counts += await asyncio.gather(*map(store.count, some))
     rows = list(zip(found, counts, strict=False))
     if at.as_json:
         at.terminal.document([{"namespace": n, "items": count} for n, count in rows])

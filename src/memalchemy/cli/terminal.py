@@ -22,6 +22,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from memalchemy.contracts import Packed
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
@@ -139,7 +141,9 @@ def pretty(value: Any, *, indent: int | None = 2) -> str:
 
 
 def readable(value: Any) -> Any:
-    """*value* in JSON's types, for reading: a date as text, bytes as base64, a set as a list."""
+    """*value* in JSON's types, for reading: a date as text, bytes as base64, a set as a list; of
+    what a framework has packed, what is in it, if it can be told.
+    """
     if isinstance(value, dict):
         return {str(key): readable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -154,9 +158,21 @@ def readable(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, (UUID, Decimal)):
         return str(value)
+    if isinstance(value, Packed):
+        return _unpacked(value)
     if is_dataclass(value) and not isinstance(value, type):
         return readable(asdict(value))
     return value
+
+
+def _unpacked(value: Packed) -> Any:
+    from memalchemy.codec.packed import tree
+
+    found = tree(value)
+    if not isinstance(found, Packed):
+        return readable(found)
+    # Without bytes it is a format's way to say that there is nothing.
+    return {"format": value.format, "data": readable(value.data)} if value.data else None
 
 
 def size(number: float) -> str:

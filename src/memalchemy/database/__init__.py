@@ -76,15 +76,16 @@ class Database:
             neither these nor the timeouts.
 
     With *read_url*, what may be a moment old is read from the replica: of `Checkpointer`
-    `list_checkpoints`, `history`, `list_threads`, `list_with_metadata`, `query_by_metadata`,
-    `search` and `get_storage_stats`. They may miss what this very process has just saved. Reading
-    your own writes is the primary's: every write and what it rests on, `load`, `exists`,
-    `get_metadata`, `diff`, `export`, and whatever is given ``connection=``. `primary` reads
-    everything there, `replica` everything from the replica. While the replica is away its reads go
-    to the primary; `memalchemy.database.replica` logs that once for each outage.
+    `list_checkpoints`, `history`, `list_threads`, `list_logs`, `list_with_metadata`,
+    `query_by_metadata`, `search` and `get_storage_stats`. They may miss what this very process has
+    just saved. Reading your own writes is the primary's: every write and what it rests on, `load`,
+    `exists`, `get_metadata`, `diff`, `export`, and whatever is given ``connection=``. `primary`
+    reads everything there, `replica` everything from the replica. While the replica is away its
+    reads go to the primary; `memalchemy.database.replica` logs that once for each outage.
 
     Construction does no I/O and needs no running loop; one object serves several loops, one after
-    another or in several threads, and survives a fork.
+    another or in several threads, and survives a fork. One of SQLite that is dropped without
+    `close` ends its threads when they have done what they were given.
     """
 
     tenant: str

@@ -108,7 +108,8 @@ class Core:
                 names = ", ".join(sorted(engine_options))
                 raise TypeError(f"a SQLite URL takes no engine options; got {names}")
             self._open: Callable[[], Embedded] = partial(
-                Embedded,
+                _until_gone,
+                weakref.ref(self),
                 target.path,
                 "FULL" if durability == "full" else "NORMAL",
                 may_create=migrate == "auto",
@@ -391,3 +392,12 @@ def _refuse_on_an_engine(options: dict[str, Any]) -> None:
 
 # SQLite connections must not be used, nor closed, in a process that inherited them.
 _left_to_the_parent: list[Embedded] = []
+
+
+def _until_gone(core: weakref.ref[Core], *args: Any, **options: Any) -> Embedded:
+    """A SQLite database whose threads end when *core* is dropped without being closed."""
+    made = Embedded(*args, **options)
+    owner = core()
+    assert owner is not None
+    weakref.finalize(owner, made.leave).atexit = False
+    return made

@@ -242,6 +242,15 @@ class Embedded:
         if memory is not None:
             memory.close_for_good()
 
+    def leave(self) -> None:
+        """Close as `close` does, later and in the threads of this database, which nobody can use
+        any more. For a finaliser: takes no lock and waits for nothing.
+        """
+        memory, readers = self._memory, self._readers
+        self.writer.leave(_nothing if memory is None else memory.close_for_good)
+        if readers is not None:
+            readers.leave()
+
     @property
     def is_borrowed(self) -> bool:
         """Whether an open transaction of the running task holds the writer."""
@@ -347,6 +356,9 @@ class Embedded:
                 yield connection
         finally:
             await engine.dispose()
+
+
+def _nothing() -> None: ...
 
 
 def _begin(connection: Connection) -> None:

@@ -58,6 +58,11 @@ class Readers:
         for reader in self._readers:
             reader.thread.join()
 
+    def leave(self) -> None:
+        """Close as `close` does, later and in the readers' own threads. For a finaliser."""
+        for reader in self._readers:
+            reader.inbox.put(None)
+
     def connect(self) -> Connection:
         """A connection for the thread that asks."""
         connection = self._connect()
@@ -89,6 +94,7 @@ class _Reader:
             # Free first: whoever is answered may ask again at once.
             item = self._readers.next_for(self)
             settle(done)
+            del job, reply, done  # they may hold what else would be gone before the next one comes
             item = item or self.inbox.get()
         if self._connection is not None:
             self._connection.close()

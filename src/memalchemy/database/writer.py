@@ -51,6 +51,13 @@ class Lease:
         self._returned.wait()
 
 
+@dataclass(frozen=True)
+class _Left:
+    """The end of a writer that nobody can use any more, and what is left to do then."""
+
+    then: Callable[[], object]
+
+
 class Writer:
     """Runs jobs in the order of their arrival, several in one transaction.
 
@@ -97,6 +104,14 @@ class Writer:
         if thread is not None:
             thread.join()
 
+    def leave(self, then: Callable[[], object]) -> None:
+        """Close as `close` does, later and in the writer's own thread, and call *then*.
+
+        For a finaliser, which runs in any thread at any moment: takes no lock, waits for nothing.
+        """
+        if self._thread is not None:
+            self._queue.put(_Left(then))
+
     def _start(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(
@@ -111,8 +126,11 @@ class Writer:
             batch, follower = self._collect()
             with self.working:
                 self._run_batch(batch)
-            if follower is _END:
+            del batch  # it may hold what else would be gone before the next one comes
+            if follower is _END or isinstance(follower, _Left):
                 self._disconnect()
+                if isinstance(follower, _Left):
+                    follower.then()
                 return
             if isinstance(follower, Lease) and follower.granted.set_running_or_notify_cancel():
                 follower.granted.set_result(None)

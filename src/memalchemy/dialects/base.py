@@ -167,8 +167,11 @@ class Dialect:
         """What `json_equals` binds for *key* and *value*."""
         raise NotImplementedError
 
-    def text_hits(self) -> FromClause:
-        """``term, tenant, thread_id, namespace, seq`` of deltas that hold a term of ``:terms``."""
+    def text_hits(self, below: bool = False) -> FromClause:
+        """``term, tenant, thread_id, namespace, seq`` of deltas that hold a term of ``:terms``.
+
+        Those of a namespace, with *below* also of those from it up to before ``k_beyond``.
+        """
         raise NotImplementedError
 
     def item_hits(self, below: bool) -> FromClause:

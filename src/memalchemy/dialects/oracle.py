@@ -41,6 +41,7 @@ from sqlalchemy.engine import URL
 from memalchemy.codec.items import FieldWords
 from memalchemy.column_types import Vector
 from memalchemy.dialects.base import Dialect, Failure, original, quoted, vector_index_name
+from memalchemy.dialects.reach import within
 from memalchemy.errors import CapabilityMissing, TooLarge
 from memalchemy.schema import Base, DeltaRow, StoreItemRow
 
@@ -177,7 +178,7 @@ class Oracle(Dialect):
         unused = {"null": "match_pair", "container": None}.get(kind, "match_key")
         return {name: bound for name, bound in parameters.items() if name != unused}
 
-    def text_hits(self) -> FromClause:
+    def text_hits(self, below: bool = False) -> FromClause:
         terms = (
             text(
                 "SELECT listed.term FROM JSON_TABLE(:terms, '$[*]' "
@@ -196,8 +197,7 @@ class Oracle(Dialect):
                 deltas.c.seq,
             )
             .select_from(terms.join(deltas, func.contains(deltas.c.search_text, terms.c.term) > 0))
-            .where(deltas.c.tenant == bindparam("k_tenant"))
-            .where(deltas.c.namespace == bindparam("k_namespace"))
+            .where(within(deltas, below))
             .cte("hits")
         )
 

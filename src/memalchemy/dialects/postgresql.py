@@ -40,6 +40,7 @@ from memalchemy.column_types import Json
 from memalchemy.dialects.base import Failure, original, quoted
 from memalchemy.dialects.postgresql_upkeep import Upkeep, item_vector, text_vector
 from memalchemy.dialects.postgresql_vectors import Vectors
+from memalchemy.dialects.reach import within
 from memalchemy.keys import encode_id
 from memalchemy.schema import DeltaRow, StoreItemRow
 
@@ -160,7 +161,7 @@ class PostgreSQL(Vectors, Upkeep):
     def json_parameters(self, key: str, value: Any, kind: str) -> dict[str, Any]:
         return {"match_key": key, "match_value": orjson.dumps(value).decode()}
 
-    def text_hits(self) -> FromClause:
+    def text_hits(self, below: bool = False) -> FromClause:
         terms = (
             func.unnest(cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text)))
             .table_valued("term", name="terms")
@@ -179,8 +180,7 @@ class PostgreSQL(Vectors, Upkeep):
             )
             .select_from(terms.join(deltas, vector.bool_op("@@")(query)))
             .where(deltas.c.search_text.is_not(None))
-            .where(deltas.c.tenant == bindparam("k_tenant"))
-            .where(deltas.c.namespace == bindparam("k_namespace"))
+            .where(within(deltas, below))
             .cte("hits")
         )
 

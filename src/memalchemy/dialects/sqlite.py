@@ -187,15 +187,18 @@ class SQLite(Upkeep):
             parameters["match_value"] = value
         return parameters
 
-    def text_hits(self) -> FromClause:
+    def text_hits(self, below: bool = False) -> FromClause:
+        within = "= :k_namespace"
+        if below:
+            within = ">= :k_namespace AND deltas.namespace < :k_beyond"
         return (
             text(
-                "SELECT terms.value AS term, deltas.tenant AS tenant, "
+                "SELECT terms.value AS term, deltas.tenant AS tenant, "  # noqa: S608
                 "deltas.thread_id AS thread_id, deltas.namespace AS namespace, deltas.seq AS seq "
                 "FROM json_each(:terms) AS terms CROSS JOIN deltas_search "
                 "ON deltas_search MATCH terms.value "
                 "CROSS JOIN deltas ON deltas.rowid = deltas_search.rowid "
-                "WHERE deltas.tenant = :k_tenant AND deltas.namespace = :k_namespace"
+                f"WHERE deltas.tenant = :k_tenant AND deltas.namespace {within}"
             )
             .bindparams(bindparam("k_tenant", type_=TENANT))
             .columns(

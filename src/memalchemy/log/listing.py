@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Executable, and_, bindparam, func, literal_column, select
+from sqlalchemy import ColumnElement, Executable, and_, bindparam, func, literal_column, select
 
 from memalchemy.database import Database, HostConnection
 from memalchemy.dialects import Dialect
@@ -22,14 +22,17 @@ from memalchemy.statements import Answer, Program, statement
 PAGE = 500
 
 
+def _holds(of: str) -> ColumnElement[bool]:
+    return THREADS.c.head_id.is_not(None) if of == "checkpoints" else holds_entries()
+
+
 @statement(of=("checkpoints", "entries"), after=(True, False), prefix=(True, False))
 def list_heads(d: Dialect, of: str, after: bool, prefix: bool) -> Executable:
     """Threads with a checkpoint, or with an entry, most recently written first, in pages."""
     scope = (THREADS.c[name] == bindparam(f"k_{name}") for name in ("tenant", "namespace"))
-    held = THREADS.c.head_id.is_not(None) if of == "checkpoints" else holds_entries()
     query = (
         select(THREADS.c.thread_id, THREADS.c.updated_at)
-        .where(and_(*scope), live(), held)
+        .where(and_(*scope), live(), _holds(of))
         .order_by(THREADS.c.updated_at.desc(), THREADS.c.thread_id)
         .limit(bindparam("p_limit"))
     )
@@ -88,11 +91,11 @@ def list_entry_logs(d: Dialect, scope: str) -> Executable:
     return query.order_by(*order).limit(bindparam("p_limit"))
 
 
-@statement(scope=("tenant", "thread"))
-def list_entry_namespaces(d: Dialect, scope: str) -> Executable:
-    """The namespaces of logs that have entries, of all threads of a tenant or of one."""
+@statement(of=("checkpoints", "entries"), scope=("tenant", "thread"))
+def list_namespaces(d: Dialect, of: str, scope: str) -> Executable:
+    """The namespaces in which all threads of a tenant, or one, have checkpoints, or entries."""
     here = THREADS.c.tenant == bindparam("k_tenant")
-    query = select(THREADS.c.namespace).distinct().where(here, live(), holds_entries())
+    query = select(THREADS.c.namespace).distinct().where(here, live(), _holds(of))
     if scope == "thread":
         query = query.where(THREADS.c.thread_id == bindparam("k_thread_id"))
     return query.order_by(THREADS.c.namespace)
@@ -113,7 +116,7 @@ async def entry_logs(
     db: Database, thread_id: str | None = None, *, limit: int = 100
 ) -> list[EntryLog]:
     """The logs of a tenant that have entries, or those of one thread, last written first."""
-    rows = await _of_entries(db, list_entry_logs, thread_id, {"p_limit": limit})
+    rows = await _over_namespaces(db, list_entry_logs, thread_id, {"p_limit": limit})
     return [
         EntryLog(
             row.thread_id,
@@ -130,26 +133,31 @@ async def entry_namespaces(
     db: Database, thread_id: str | None = None, *, connection: HostConnection | None = None
 ) -> list[tuple[str, ...]]:
     """The namespaces in which a tenant, or one thread, has entries, in their order as paths."""
-    rows = await _of_entries(db, list_entry_namespaces, thread_id, {}, connection)
+    rows = await _over_namespaces(db, list_namespaces, thread_id, {}, connection, of="entries")
     return [decode_namespace(row.namespace) for row in rows]
 
 
-async def _of_entries(
+async def checkpoint_namespaces(
+    db: Database, thread_id: str, *, connection: HostConnection | None = None
+) -> list[tuple[str, ...]]:
+    """The namespaces in which a thread has checkpoints, in their order as paths."""
+    rows = await _over_namespaces(db, list_namespaces, thread_id, {}, connection, of="checkpoints")
+    return [decode_namespace(row.namespace) for row in rows]
+
+
+async def _over_namespaces(
     db: Database,
     family: Any,
     thread_id: str | None,
     binds: dict[str, Any],
     connection: HostConnection | None = None,
+    **variant: str,
 ) -> Answer:
     scope = "tenant" if thread_id is None else "thread"
-    values = {"k_tenant": db.tenant, "p_now": datetime.now(UTC), **binds}
+    values = {"k_tenant": db.tenant, **binds}
     if thread_id is not None:
         values["k_thread_id"] = check_thread_id(thread_id)
-
-    def program() -> Program[Answer]:
-        return (yield family(db.dialect, scope=scope), values)
-
-    return await db.read(program, connection=connection, stale=True)
+    return await ask(db, family(db.dialect, scope=scope, **variant), values, connection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,56 +174,77 @@ class ThreadIds:
 
     async def first(self, limit: int, connection: HostConnection | None) -> list[str]:
         """The first *limit* of them, most recently written first; they may be a moment old."""
-        found: list[str] = []
-        if not limit:
-            return found
-        async with aclosing(self._pages(connection)) as pages:
-            async for ids in pages:
-                found += ids
-                if len(found) >= limit:
-                    break
-        return found[:limit]
+        return [row.thread_id for row in await first(self._pages(connection), limit)]
 
     async def count(self, connection: HostConnection | None) -> int:
         """How many they are; one that is written while they are counted may be passed over."""
         seen: set[str] = set()
         async with aclosing(self._pages(connection)) as pages:
-            async for ids in pages:
-                seen.update(ids)
+            async for rows in pages:
+                seen.update(row.thread_id for row in rows)
         return len(seen)
 
-    async def _pages(self, connection: HostConnection | None) -> AsyncGenerator[list[str]]:
-        matches = re.compile(fnmatch.translate(self.pattern)).match
-        within = _range_of(self.pattern)
-        binds: dict[str, Any] = {
-            "k_tenant": self.db.tenant,
-            "k_namespace": self.path,
-            "p_limit": PAGE,
-        }
-        if within is not None:
-            binds |= {"p_low": within[0], "p_high": within[1]}
-        after = False
-        while True:
-            rows = await self._page(binds, after, within is not None, connection)
-            yield [row.thread_id for row in rows if matches(row.thread_id)]
-            if len(rows) < PAGE:
-                return
-            after = True
-            binds |= {"p_updated_at": rows[-1].updated_at, "p_thread_id": rows[-1].thread_id}
+    def _pages(self, connection: HostConnection | None) -> AsyncGenerator[list[Any]]:
+        scope = {"k_tenant": self.db.tenant, "k_namespace": self.path}
+        within = range_of(self.pattern)
 
-    async def _page(
-        self, binds: dict[str, Any], after: bool, prefix: bool, connection: HostConnection | None
-    ) -> Answer:
-        statement = list_heads(self.db.dialect, of=self.of, after=after, prefix=prefix)
-        values = binds | {"p_now": datetime.now(UTC)}
+        async def page(after: bool, binds: dict[str, Any]) -> Answer:
+            prefix = within is not None
+            statement = list_heads(self.db.dialect, of=self.of, after=after, prefix=prefix)
+            return await ask(self.db, statement, scope | binds, connection)
 
-        def program() -> Program[Answer]:
-            return (yield statement, values)
-
-        return await self.db.read(program, connection=connection, stale=True)
+        return matching(page, self.pattern, within)
 
 
-def _range_of(pattern: str) -> tuple[str, str] | None:
+async def matching(
+    page: Callable[[bool, dict[str, Any]], Awaitable[Answer]],
+    pattern: str,
+    within: tuple[str, str] | None,
+) -> AsyncGenerator[list[Any]]:
+    """The rows whose thread's id matches a glob, page by page as *page* reads them.
+
+    It is told whether a page is one after another, and what to bind: where that one ended, and the
+    range *within* which ids can match, if there is one.
+    """
+    matches = re.compile(fnmatch.translate(pattern)).match
+    binds: dict[str, Any] = {"p_limit": PAGE}
+    if within is not None:
+        binds |= {"p_low": within[0], "p_high": within[1]}
+    after = False
+    while True:
+        rows = await page(after, binds)
+        yield [row for row in rows if matches(row.thread_id)]
+        if len(rows) < PAGE:
+            return
+        after = True
+        binds |= {f"p_{name}": value for name, value in rows[-1]._mapping.items()}
+
+
+async def first(pages: AsyncGenerator[list[Any]], limit: int) -> list[Any]:
+    """The first *limit* rows of some pages, of which no more are read."""
+    found: list[Any] = []
+    async with aclosing(pages):
+        while len(found) < limit and (rows := await anext(pages, None)) is not None:
+            found += rows
+    return found[:limit]
+
+
+async def ask(
+    db: Database,
+    statement: Executable,
+    binds: Mapping[str, Any],
+    connection: HostConnection | None,
+) -> Answer:
+    """What a statement finds now; it may be a moment old."""
+    values = {"p_now": datetime.now(UTC), **binds}
+
+    def program() -> Program[Answer]:
+        return (yield statement, values)
+
+    return await db.read(program, connection=connection, stale=True)
+
+
+def range_of(pattern: str) -> tuple[str, str] | None:
     """The thread ids that can match a glob, as a range of what is stored: from, and up to before.
 
     ``None``: all of them. Only for prefixes that are stored as they are spelt.

@@ -27,6 +27,7 @@ from sqlalchemy import (
 
 from memalchemy.dialects import Dialect
 from memalchemy.dialects.lists import lists
+from memalchemy.dialects.reach import within
 from memalchemy.errors import ThreadDeleted, UniqueViolation
 from memalchemy.keys import encode_id
 from memalchemy.log.appending import DELTA_COLUMNS, put_delta
@@ -262,7 +263,7 @@ def list_runs(d: Dialect) -> Executable:
     named = d.listed("p_keys", ("run_id",))
     return (
         select(CHECKPOINTS.c.thread_id, CHECKPOINTS.c.namespace, CHECKPOINTS.c.checkpoint_id)
-        .where(below(CHECKPOINTS), CHECKPOINTS.c.run_id.in_(select(named.c.run_id)))
+        .where(within(CHECKPOINTS, below=True), CHECKPOINTS.c.run_id.in_(select(named.c.run_id)))
         .order_by(CHECKPOINTS.c.thread_id, CHECKPOINTS.c.namespace)
     )
 
@@ -273,13 +274,6 @@ def list_below(d: Dialect) -> Executable:
     thread = THREADS.c.thread_id == bindparam("k_thread_id")
     return (
         select(THREADS.c.namespace, THREADS.c.head_id, THREADS.c.deleted_at)
-        .where(below(THREADS), thread)
+        .where(within(THREADS, below=True), thread)
         .order_by(THREADS.c.namespace)
     )
-
-
-def below(table: Any) -> ColumnElement[bool]:
-    """The rows of a tenant in a namespace and below it; binds ``k_namespace``, ``k_beyond``."""
-    path = table.c.namespace
-    low, high = (bindparam(name, type_=path.type) for name in ("k_namespace", "k_beyond"))
-    return and_(table.c.tenant == bindparam("k_tenant"), path >= low, path < high)

@@ -10,10 +10,13 @@ from memalchemy.search.ranking import ranked
 from memalchemy.statements import statement
 
 
-@statement()
-def search_checkpoints(d: Dialect) -> Executable:
-    """Checkpoints that hold a term, best first; binds ``terms``, ``p_terms`` (their number)."""
-    found, asked = ranked(d.text_hits(), ("tenant", "thread_id", "namespace", "seq"))
+@statement(below=(False, True))
+def search_checkpoints(d: Dialect, below: bool) -> Executable:
+    """Checkpoints that hold a term, best first; binds ``terms``, ``p_terms`` (their number).
+
+    Of a namespace, with *below* also of those under it; how rare a word is, is told by all of them.
+    """
+    found, asked = ranked(d.text_hits(below), ("tenant", "thread_id", "namespace", "seq"))
     named = [
         CHECKPOINTS.c[name]
         for name in (
@@ -53,6 +56,7 @@ def search_checkpoints(d: Dialect) -> Executable:
             best.c.stored_size,
             score.label("score"),
             DELTAS.c.search_text,
+            best.c.namespace,
         )
         .select_from(best)
         .join(DELTAS, and_(same_log(DELTAS, best), DELTAS.c.seq == best.c.seq))

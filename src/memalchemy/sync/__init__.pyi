@@ -18,6 +18,7 @@ from memalchemy.contracts import (
     Diff,
     Entry,
     EntryHit,
+    LogInfo,
     LogReading,
     PendingWrite,
     Progress,
@@ -116,15 +117,16 @@ class Database:
             neither these nor the timeouts.
 
     With *read_url*, what may be a moment old is read from the replica: of `Checkpointer`
-    `list_checkpoints`, `history`, `list_threads`, `list_with_metadata`, `query_by_metadata`,
-    `search` and `get_storage_stats`. They may miss what this very process has just saved. Reading
-    your own writes is the primary's: every write and what it rests on, `load`, `exists`,
-    `get_metadata`, `diff`, `export`, and whatever is given ``connection=``. `primary` reads
-    everything there, `replica` everything from the replica. While the replica is away its reads go
-    to the primary; `memalchemy.database.replica` logs that once for each outage.
+    `list_checkpoints`, `history`, `list_threads`, `list_logs`, `list_with_metadata`,
+    `query_by_metadata`, `search` and `get_storage_stats`. They may miss what this very process has
+    just saved. Reading your own writes is the primary's: every write and what it rests on, `load`,
+    `exists`, `get_metadata`, `diff`, `export`, and whatever is given ``connection=``. `primary`
+    reads everything there, `replica` everything from the replica. While the replica is away its
+    reads go to the primary; `memalchemy.database.replica` logs that once for each outage.
 
     Construction does no I/O and needs no running loop; one object serves several loops, one after
-    another or in several threads, and survives a fork.
+    another or in several threads, and survives a fork. One of SQLite that is dropped without
+    `close` ends its threads when they have done what they were given.
     """
 
     tenant: str
@@ -411,9 +413,13 @@ class Checkpointer:
         source_thread_id: str,
         dest_thread_id: str,
         *,
+        all_namespaces: bool = True,
         connection: HostConnection | None = None,
     ) -> bool:
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
+
+        All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
+        is this namespace's alone.
 
         Raises:
             Conflict: the target holds something already; nothing was changed.
@@ -428,9 +434,13 @@ class Checkpointer:
         checkpoint_id: str | None = None,
         *,
         superseded: bool = False,
+        all_namespaces: bool = True,
         connection: HostConnection | None = None,
     ) -> bool:
         """Delete a checkpoint, or without an id the thread with all its logs; whether it was there.
+
+        All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
+        is this namespace's, with its checkpoints and entries.
 
         A deleted checkpoint's state stays in the database, without a name, while others are stored
         as differences from it; `rewrite` ends that. The words that it was found by go with it,
@@ -482,13 +492,14 @@ class Checkpointer:
         tenant: str | None = None,
         thread_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        all_namespaces: bool = True,
         connection: HostConnection | None = None,
     ) -> LazyIterator[dict[str, Any]]:
         """Every checkpoint and entry that `forget` would erase, as a JSON object.
 
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
         have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
-        ``{"~b": base64}``.
+        ``{"~b": base64}``. Without *all_namespaces* only what is in this one.
         """
 
     def export_files(
@@ -498,6 +509,7 @@ class Checkpointer:
         tenant: str | None = None,
         thread_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        all_namespaces: bool = True,
         progress: Callable[[int], object] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
@@ -629,6 +641,22 @@ class Checkpointer:
         connection: HostConnection | None = None,
     ) -> list[str]:
         """The ids of the thread's checkpoints, newest first, at most *limit*."""
+
+    def list_logs(
+        self,
+        thread_id: str | None = None,
+        *,
+        limit: int = 100,
+        pattern: str = "*",
+        below: bool = False,
+        connection: HostConnection | None = None,
+    ) -> list[LogInfo]:
+        """Logs with a checkpoint or an entry, most recently written first, and what each holds.
+
+        Of all threads, those whose whole id matches a glob as in `list_threads`, or one thread. A
+        log is a thread in one namespace: this one's, with *below* also those under it. Under the
+        root lie all: those of frameworks, conversations, event logs.
+        """
 
     def list_threads(
         self,
@@ -803,13 +831,16 @@ class Checkpointer:
         query: str,
         limit: int = 10,
         *,
+        below: bool = False,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
         """Checkpoints whose step added words of *query*, best first.
 
         As `get_metadata`, with ``score`` (0..1: the share of the query found, rare words counting
         more) and ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words
-        are found, and nothing in *query* is an operator. A query without words finds nothing.
+        are found, and nothing in *query* is an operator. A query without words finds nothing. With
+        *below* in the namespaces under this one, too, in one ranking, and with ``namespace``, a
+        tuple: `Checkpointer(db).search(…, below=True)` finds what any framework has saved.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words.
@@ -1736,9 +1767,13 @@ class RetainedCheckpointer:
         source_thread_id: str,
         dest_thread_id: str,
         *,
+        all_namespaces: bool = True,
         connection: HostConnection | None = None,
     ) -> bool:
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
+
+        All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
+        is this namespace's alone.
 
         Raises:
             Conflict: the target holds something already; nothing was changed.
@@ -1753,9 +1788,13 @@ class RetainedCheckpointer:
         checkpoint_id: str | None = None,
         *,
         superseded: bool = False,
+        all_namespaces: bool = True,
         connection: HostConnection | None = None,
     ) -> bool:
         """Delete a checkpoint, or without an id the thread with all its logs; whether it was there.
+
+        All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
+        is this namespace's, with its checkpoints and entries.
 
         A deleted checkpoint's state stays in the database, without a name, while others are stored
         as differences from it; `rewrite` ends that. The words that it was found by go with it,
@@ -1807,13 +1846,14 @@ class RetainedCheckpointer:
         tenant: str | None = None,
         thread_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        all_namespaces: bool = True,
         connection: HostConnection | None = None,
     ) -> LazyIterator[dict[str, Any]]:
         """Every checkpoint and entry that `forget` would erase, as a JSON object.
 
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
         have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
-        ``{"~b": base64}``.
+        ``{"~b": base64}``. Without *all_namespaces* only what is in this one.
         """
 
     def export_files(
@@ -1823,6 +1863,7 @@ class RetainedCheckpointer:
         tenant: str | None = None,
         thread_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        all_namespaces: bool = True,
         progress: Callable[[int], object] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
@@ -1954,6 +1995,22 @@ class RetainedCheckpointer:
         connection: HostConnection | None = None,
     ) -> list[str]:
         """The ids of the thread's checkpoints, newest first, at most *limit*."""
+
+    def list_logs(
+        self,
+        thread_id: str | None = None,
+        *,
+        limit: int = 100,
+        pattern: str = "*",
+        below: bool = False,
+        connection: HostConnection | None = None,
+    ) -> list[LogInfo]:
+        """Logs with a checkpoint or an entry, most recently written first, and what each holds.
+
+        Of all threads, those whose whole id matches a glob as in `list_threads`, or one thread. A
+        log is a thread in one namespace: this one's, with *below* also those under it. Under the
+        root lie all: those of frameworks, conversations, event logs.
+        """
 
     def list_threads(
         self,
@@ -2149,13 +2206,16 @@ class RetainedCheckpointer:
         query: str,
         limit: int = 10,
         *,
+        below: bool = False,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
         """Checkpoints whose step added words of *query*, best first.
 
         As `get_metadata`, with ``score`` (0..1: the share of the query found, rare words counting
         more) and ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words
-        are found, and nothing in *query* is an operator. A query without words finds nothing.
+        are found, and nothing in *query* is an operator. A query without words finds nothing. With
+        *below* in the namespaces under this one, too, in one ranking, and with ``namespace``, a
+        tuple: `Checkpointer(db).search(…, below=True)` finds what any framework has saved.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words.

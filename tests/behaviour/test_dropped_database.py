@@ -1,0 +1,127 @@
+"""A SQLite database that nobody closes: its threads and its memory go when the last user does."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memalchemy import Checkpointer, Database, Store
+
+
+@pytest.fixture(params=["file", "memory"])
+def own_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return "sqlite://" if request.param == "memory" else f"sqlite:///{tmp_path}/agent.db"
+
+
+@pytest.fixture
+def started() -> Callable[[], set[threading.Thread]]:
+    """The threads of databases that have come to be since the test began."""
+    before = set(threading.enumerate())
+
+    def started() -> set[threading.Thread]:
+        return {
+            thread
+            for thread in set(threading.enumerate()) - before
+            if thread.name in ("memalchemy-writer", "memalchemy-reader")
+        }
+
+    return started
+
+
+async def ended(threads: set[threading.Thread]) -> bool:
+    """Whether the threads end, which are given time."""
+    gc.collect()
+    for thread in threads:
+        await asyncio.to_thread(thread.join, 10)
+    return not any(thread.is_alive() for thread in threads)
+
+
+Started = Callable[[], set[threading.Thread]]
+
+
+async def use(db: Database) -> None:
+    checkpointer = Checkpointer(db)
+    await checkpointer.save({"say": "kettle"}, "t")
+    await asyncio.gather(*(checkpointer.load("t") for _ in range(8)))
+    await Store(db).put(("place",), "key", "value")
+    async with db.transaction() as tx:
+        await checkpointer.save({"say": "pot"}, "t", connection=tx)
+
+
+async def test_a_database_that_is_dropped_ends_its_threads(own_url: str, started: Started) -> None:
+    db = Database(own_url)
+    await use(db)
+    threads = started()
+    backend = weakref.ref(db._core._embedded)
+    assert threads
+
+    del db
+
+    assert await ended(threads)
+    gc.collect()
+    assert backend() is None
+
+
+async def test_a_database_that_was_only_read_or_written_ends_its_threads(
+    own_url: str, started: Started
+) -> None:
+    db = Database(own_url)
+    await Checkpointer(db).save({"say": "kettle"}, "t")
+    writing = started()
+    del db
+    assert await ended(writing)
+
+    db = Database(own_url)
+    await Checkpointer(db).load("t")
+    reading = started()
+    del db
+    assert await ended(reading)
+
+
+async def test_what_shares_a_database_keeps_it(own_url: str, started: Started) -> None:
+    acme = Checkpointer(Database(own_url).for_tenant("acme"))
+    await acme.save({"say": "kettle"}, "t", "one")
+    gc.collect()
+    await acme.save({"say": "pot"}, "t", "two")
+
+    assert await acme.load("t", "one") == {"say": "kettle"}
+    threads = started()
+    del acme
+    assert await ended(threads)
+
+
+async def test_a_database_that_was_closed_is_dropped_without_a_word(
+    own_url: str, started: Started
+) -> None:
+    db = Database(own_url)
+    await use(db)
+    threads = started()
+    await db.close()
+    assert not started()
+
+    del db
+    assert await ended(threads)
+
+
+async def test_a_dropped_database_leaves_its_file_to_others(
+    tmp_path: Path, started: Started
+) -> None:
+    file = tmp_path / "agent.db"
+    db = Database(f"sqlite:///{file}")
+    await use(db)
+    threads = started()
+    del db
+    assert await ended(threads)
+
+    # The last connection to close a file in WAL mode empties the log and removes it.
+    assert [one.name for one in tmp_path.iterdir()] == ["agent.db"]  # noqa: ASYNC240
+    with sqlite3.connect(file) as connection:
+        assert connection.execute("SELECT count(*) FROM checkpoints").fetchone() == (2,)
+    connection.close()

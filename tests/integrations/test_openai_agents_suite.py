@@ -6,14 +6,11 @@ that is set. What is left out is named here, each with its reason; the counts ar
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
-import tarfile
 from pathlib import Path
 
 import pytest
+
+import suites
 
 VERSION = "0.24.0"
 PASSED = 195
@@ -93,35 +90,10 @@ DESELECTED = 60
 
 
 @pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The SDK's sources, as they were published."""
-    given = os.environ.get("MEMALCHEMY_SDISTS")
-    place = Path(given) if given else tmp_path_factory.mktemp("sdists")
-    archive = place / f"openai_agents-{VERSION}.tar.gz"
-    if not archive.exists():
-        download = ("download", "-q", "--no-deps", "--no-binary", "openai-agents", "-d", str(place))
-        subprocess.run(
-            [sys.executable, "-m", "pip", *download, f"openai-agents=={VERSION}"], check=True
-        )
-    unpacked = tmp_path_factory.mktemp("openai-agents")
-    with tarfile.open(archive) as tar:
-        tar.extractall(unpacked, filter="data")
-    return unpacked / f"openai_agents-{VERSION}"
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return suites.sources("openai-agents", VERSION, tmp_path_factory)
 
 
-def test_the_sdks_own_tests_pass(sdist: Path) -> None:
-    left_out = [f"--deselect={name}" for name in LEFT_OUT]
-    plugin = ("-p", "openai_agents_suite", "-p", "no:cacheprovider", "-W", "ignore")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "--tb=short", *plugin, *MODULES, *left_out],
-        cwd=sdist,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-
-    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
-    counts = dict(re.findall(r"(\d+) (\w+)", done.stdout.splitlines()[-1]))
-    found = {word: int(number) for number, word in counts.items()}
-    assert (found["passed"], found["deselected"]) == (PASSED, DESELECTED), done.stdout[-500:]
+def test_the_sdks_own_tests_pass(sources: Path) -> None:
+    found = suites.run(sources, "openai_agents_suite", *MODULES, left_out=LEFT_OUT)
+    assert (found["passed"], found["deselected"]) == (PASSED, DESELECTED), found

@@ -30,6 +30,7 @@ from memalchemy.store.embedding import Embedder
 from memalchemy.store.shelf import Namespace
 
 PAGE = 100
+MANY = 1000
 BY_TIME = "by time"
 """Below an episode store's namespace, keys that sort by ``completed_at``, which is the caller's.
 The store orders by key or by the last write, and its index of fields finds what is equal: for the
@@ -258,7 +259,7 @@ class EpisodeStore(BaseEpisodeStore):
             keys = await self.store.list_keys(
                 self._times, max(PAGE, limit), after=after, connection=connection
             )
-            ids = [key.partition(" ")[2] for key in keys]
+            ids = [_id_of(key) for key in keys]
             places = [(self.namespace, id_) for id_ in ids]
             values = await self.store.get_batch(places, connection=connection)
             for key, id_ in zip(keys, ids, strict=True):
@@ -285,11 +286,22 @@ class EpisodeStore(BaseEpisodeStore):
         return await self.store.count(self.namespace, connection=connection)
 
     async def summary(self, *, connection: HostConnection | None = None) -> str:
-        """How many there are, and the newest."""
+        """How many there are, the newest and the oldest."""
         lines = [f"{type(self).__name__}: {await self.count(connection=connection)} episodes"]
         if newest := await self.recent(1, connection=connection):
+            oldest = await self._oldest(connection) or newest[0]
             lines.append(f"  newest: {_headline(newest[0])}")
+            lines.append(f"  oldest: {_headline(oldest)}")
         return "\n".join(lines)
+
+    async def _oldest(self, connection: HostConnection | None) -> Episode | None:
+        """The last by time. Reads all keys, a thousand at a time, for want of a way back."""
+        last: str | None = None
+        while keys := await self.store.list_keys(
+            self._times, MANY, after=last, connection=connection
+        ):
+            last = keys[-1]
+        return None if last is None else await self.get(_id_of(last), connection=connection)
 
     async def _read_recent(self, n: int) -> list[Episode]:
         return await self.recent(n)
@@ -403,6 +415,10 @@ def _time_key(episode: Episode) -> str:
     left = _LAST - episode.completed_at
     micros = (left.days * 86_400 + left.seconds) * 1_000_000 + left.microseconds
     return f"{micros:0{_DIGITS}} {episode.id_}"
+
+
+def _id_of(time_key: str) -> str:
+    return time_key.partition(" ")[2]
 
 
 def _check_id(id_: str) -> str:

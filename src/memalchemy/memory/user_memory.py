@@ -373,7 +373,7 @@ class UserMemoryStore:
             index=self._index,
             connection=connection,
         )
-        return None if made is None else _rounded(made)
+        return None if made is None else self._rounded(made)
 
     async def _put(
         self,
@@ -389,7 +389,7 @@ class UserMemoryStore:
             connection=connection,
             **expected,
         )
-        return _rounded(fact)
+        return self._rounded(fact)
 
     @property
     def _index(self) -> tuple[str, ...] | None:
@@ -397,11 +397,16 @@ class UserMemoryStore:
 
     def _fact(self, item: StoreItem, now: datetime) -> MemoryFact:
         """The fact as it reads now: what was written a moment ago reads as it was given."""
-        return _rounded(self._exact(item, now))
+        return self._rounded(self._exact(item, now))
 
     def _exact(self, item: StoreItem, now: datetime) -> MemoryFact:
         fact = MemoryFact(memory_id=item.key, user_id=item.namespace[-1], **item.value)
         return fact.decay(now, half_life=self.half_life)
+
+    def _rounded(self, fact: MemoryFact) -> MemoryFact:
+        if self.half_life is None:  # nothing has faded
+            return fact
+        return replace(fact, confidence=round(fact.confidence, 4))
 
     def _place(self, user_id: str) -> tuple[str, ...]:
         return (*self.namespace, check_user(user_id))
@@ -417,10 +422,6 @@ def _value_of(fact: MemoryFact) -> dict[str, Any]:
         "last_seen_at": fact.last_seen_at,
         "source_conversation_id": fact.source_conversation_id,
     }
-
-
-def _rounded(fact: MemoryFact) -> MemoryFact:
-    return replace(fact, confidence=round(fact.confidence, 4))
 
 
 def _seen(fact: MemoryFact) -> tuple[datetime, str]:

@@ -140,12 +140,14 @@ def bench(session: nox.Session) -> None:
     # Pinned: a ratio says nothing if the other side moves unseen.
     session.install(
         ".[postgres]",
+        "langgraph==1.2.22",
         "langgraph-checkpoint==4.3.2",
         "langgraph-checkpoint-sqlite==3.1.2",
         "langgraph-checkpoint-postgres==3.2.0",
         "psycopg[binary]==3.3.9",
         "locus-sdk==3.0.1",
         "lazybridge==1.8.3",
+        "lauren-ai==1.6.0",
         "openai-agents[sqlalchemy]==0.24.0",
         "aiosqlite==0.22.1",
         "asyncpg==0.32.0",

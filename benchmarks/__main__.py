@@ -32,16 +32,22 @@ GROUPS = (
 )
 """The modules that measure."""
 
-APART = ("openai_sessions", "lazybridge_memories")
-"""Those that are measured where ``--only`` names them."""
+INTEGRATIONS = (
+    "langgraph_savers",
+    "langgraph_graphs",
+    "openai_sessions",
+    "locus_checkpointers",
+    "lazybridge_memories",
+    "lauren_conversations",
+)
+"""Those of the frameworks: a run, results and a page of their own."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = _parse(arguments)
     if given.render:
-        results = report.Results.from_json((report.COMMITTED / "results.json").read_text())
-        report.write(results, report.COMMITTED)
-        report.write_pages(results)
+        for name in report.PAGES:
+            report.write_committed(name, report.committed(name))
         return 0
     try:
         messages = read_messages(given.threads)
@@ -57,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 2
     print(report.table(results))
-    _keep(results, given.out)
+    _keep(results, given.out, "integrations" if given.integrations else "results")
     return results.exit_code
 
 
@@ -70,22 +76,26 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--only",
         type=lambda text: text.split(","),
-        default=list(GROUPS),
         metavar="A,B",
-        help=f"measure these alone, of {', '.join((*GROUPS, *APART))}",
+        help=f"measure these alone, of {', '.join((*GROUPS, *INTEGRATIONS))}",
+    )
+    parser.add_argument(
+        "--integrations",
+        action="store_true",
+        help="measure the frameworks' own backends beside ours, rather than all the rest",
     )
     parser.add_argument(
         "--out",
         type=Path,
         metavar="DIR",
-        help="where results.json and results.svg go. Without it a whole run on the full length "
-        "goes to docs/benchmarks and into README.md and docs/benchmarks.md, and any other "
-        "is only printed",
+        help="where the JSON and the picture go. Without it a whole run on the full length goes "
+        "to docs/benchmarks and into README.md and docs/benchmarks.md, or that of --integrations "
+        "into docs/integrations/benchmarks.md, and any other is only printed",
     )
     parser.add_argument(
         "--render",
         action="store_true",
-        help="measure nothing; write the picture and the pages from docs/benchmarks/results.json",
+        help="measure nothing; write the pictures and the pages from the JSON in docs/benchmarks",
     )
     given = parser.parse_args(arguments)
     if given.render:
@@ -94,7 +104,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error(f"--threads FILE is missing: {SHAPE}")
     if given.rounds < ROUNDS:
         parser.error(f"--rounds must be at least {ROUNDS}: fewer have no middle to trust")
-    known = (*GROUPS, *APART)
+    known = (*GROUPS, *INTEGRATIONS)
+    if given.only is None:
+        given.only = list(INTEGRATIONS if given.integrations else GROUPS)
     if unknown := [name for name in given.only if name not in known]:
         parser.error(f"--only knows {', '.join(known)}, not {', '.join(unknown)}")
     given.only = [name for name in known if name in given.only]
@@ -130,14 +142,13 @@ async def _run(messages: list[Message], rounds: int, groups: Sequence[str]) -> r
     return report.Results(about, tuple(findings))
 
 
-def _keep(results: report.Results, out: Path | None) -> None:
+def _keep(results: report.Results, out: Path | None, name: str) -> None:
     if out is not None:
-        report.write(results, out)
-        print(f"Written: {out / 'results.json'}, {out / 'results.svg'}")
-    elif report.is_whole(results, GROUPS):
-        report.write(results, report.COMMITTED)
-        report.write_pages(results)
-        print("Written: docs/benchmarks/results.json, results.svg, and the pages that show them.")
+        report.write(results, out, name)
+        print(f"Written: {out / name}.json, {out / name}.svg")
+    elif report.is_whole(results, INTEGRATIONS if name == "integrations" else GROUPS):
+        report.write_committed(name, results)
+        print(f"Written: docs/benchmarks/{name}.json, {name}.svg, and the pages that show them.")
     else:
         print("Not written: this is a part of a run. --out DIR keeps it elsewhere.")
 

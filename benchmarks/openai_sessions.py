@@ -1,9 +1,8 @@
 """Sessions of the OpenAI Agents SDK: ours against its own `SQLAlchemySession`, on the same engine.
 
 Both are called as a runner does: `add_items` with the two items of a turn, `get_items` for all of
-them, on sessions of three lengths. Both commit every turn durably. An object of ours that loads
-again asks for what is new, which is what the target speaks of; the first load of an object is
-reported without one: it decompresses what theirs reads as it is. Ours indexes the words, theirs
+them, on sessions of three lengths. Both commit every turn durably. The first load is that of a new
+session object; one that loads again asks ours for what is new only. Ours indexes the words, theirs
 does not: bytes are reported for ours with and without.
 """
 
@@ -11,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -83,8 +81,8 @@ async def _of_engine(
     for which, what in (("ours", ""), ("silent", ", without words to find")):
         yield Finding(
             "openai_sessions",
-            f"{engine}: bytes of {len(items):,} messages{what}, to SQLAlchemySession's",
-            grown[which] / grown["theirs"],
+            f"{engine}: bytes of {len(items):,} messages{what}, SQLAlchemySession's to ours",
+            grown["theirs"] / grown[which],
             "x",
             None,
             megabytes(grown[which]),
@@ -102,8 +100,7 @@ async def _of_engine(
         loads = {n: partial(_loading, make, f"load-{length}", length) for n, make in sides.items()}
         again = {n: partial(load, again=True) for n, load in loads.items()}
         yield _finding(engine, "load again", length, await take_turns(again, rounds))
-        found = await take_turns(loads, rounds)
-        yield replace(_finding(engine, "first load", length, found), target=None)
+        yield _finding(engine, "first load", length, await take_turns(loads, rounds))
     numbers = count()
     for length in LENGTHS:
         saves = {

@@ -23,7 +23,11 @@ from benchmarks.workload import FULL
 
 ROOT = Path(__file__).parents[1]
 COMMITTED = ROOT / "docs" / "benchmarks"
-PAGES = ("README.md", "docs/benchmarks.md")
+PAGES = {
+    "results": ("README.md", "docs/benchmarks.md"),
+    "integrations": ("docs/integrations/benchmarks.md",),
+}
+"""The committed runs, by the names of their JSON and their picture, and where each is shown."""
 BEGIN, END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
 
 LIBRARIES = (
@@ -39,6 +43,10 @@ LIBRARIES = (
     "langgraph-checkpoint-postgres",
     "psycopg",
     "locus-sdk",
+    "langgraph",
+    "openai-agents",
+    "lazybridge",
+    "lauren-ai",
 )
 
 TITLES = {
@@ -57,7 +65,17 @@ TITLES = {
     "hybrid": "Search by both",
     "conversations": "Conversations",
 }
-"""The groups, in the order of the report."""
+"""The groups of the whole run, in the order of the report."""
+
+FRAMEWORKS = {
+    "langgraph_savers": "LangGraph: savers",
+    "langgraph_graphs": "LangGraph: graphs",
+    "openai_sessions": "OpenAI Agents SDK: sessions",
+    "locus_checkpointers": "locus: checkpointers",
+    "lazybridge_memories": "LazyBridge: memories",
+    "lauren_conversations": "lauren-ai: conversations",
+}
+"""The groups of the run of the integrations."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +101,7 @@ class Results:
 
     def grouped(self) -> Iterable[tuple[str, list[Finding]]]:
         """The findings by the titles of their groups, each group in the order of the run."""
-        for group, title in TITLES.items():
+        for group, title in (TITLES | FRAMEWORKS).items():
             found = [finding for finding in self.findings if finding.group == group]
             if found:
                 yield title, found
@@ -228,7 +246,11 @@ def _load(found: Sequence[float]) -> str:
     return f"{found[0]:.1f}" if found else "unknown"
 
 
-SECTIONS = dict(zip(PAGES, (readme_section, docs_section), strict=True))
+SECTIONS = {
+    "README.md": readme_section,
+    "docs/benchmarks.md": docs_section,
+    "docs/integrations/benchmarks.md": docs_section,
+}
 
 
 def with_section(page: str, section: str) -> str:
@@ -246,16 +268,22 @@ def is_whole(results: Results, groups: Sequence[str]) -> bool:
     return about["messages"] == FULL and list(about["groups"]) == list(groups)
 
 
-def write(results: Results, directory: Path) -> None:
+def write(results: Results, directory: Path, name: str = "results") -> None:
     """The JSON and the picture."""
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "results.json").write_text(results.as_json(), encoding="utf-8")
-    (directory / "results.svg").write_text(draw(results.grouped()), encoding="utf-8")
+    (directory / f"{name}.json").write_text(results.as_json(), encoding="utf-8")
+    (directory / f"{name}.svg").write_text(draw(results.grouped()), encoding="utf-8")
 
 
-def write_pages(results: Results, root: Path = ROOT) -> None:
-    """Bring the generated parts of the pages to *results*."""
-    for name, section in SECTIONS.items():
-        page = root / name
-        text = with_section(page.read_text(encoding="utf-8"), section(results))
-        page.write_text(text, encoding="utf-8")
+def committed(name: str) -> Results:
+    """A run that the documentation shows."""
+    return Results.from_json((COMMITTED / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def write_committed(name: str, results: Results) -> None:
+    """Let the documentation show *results*: the JSON, the picture and the parts of the pages."""
+    write(results, COMMITTED, name)
+    for page in PAGES[name]:
+        path = ROOT / page
+        text = with_section(path.read_text(encoding="utf-8"), SECTIONS[page](results))
+        path.write_text(text, encoding="utf-8")

@@ -283,6 +283,7 @@ async def test_a_hosts_own_connection_is_looked_at_and_marked(
     assert await marks(db) == [("default", id_of(KEY))]
 
 
+@pytest.mark.asyncio_only(reason="copy takes asynchronous databases")
 async def test_a_copy_knows_the_keys_before_it_has_a_row(opened: Open, tmp_path: Path) -> None:
     source = await opened(keys=[KEY])
     await put(source)

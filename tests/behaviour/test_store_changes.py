@@ -196,6 +196,7 @@ class Frozen(Store):
         return self.moment
 
 
+@pytest.mark.asyncio_only(reason="its store is an asynchronous one, made by the test")
 @pytest.mark.parametrize("before", [None, 5])
 async def test_a_transaction_that_sees_nothing_new_is_given_up(
     store: Store, db: Database, before: int | None

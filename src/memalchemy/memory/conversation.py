@@ -379,7 +379,7 @@ def parts_of(
         given = snapshot.get("messages")
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
         raise TypeError("a conversation is a list of messages, or a mapping with messages=")
-    return [Message.of(one) for one in given], rest
+    return [message_of(one) for one in given], rest
 
 
 def _same(known: Sequence[Held], records: Sequence[Any]) -> int:

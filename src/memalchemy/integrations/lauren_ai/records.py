@@ -13,6 +13,7 @@ from typing import Any
 from lauren_ai import ToolCallRecord, ToolExchange, ToolResultRecord, _transport
 from lauren_ai._transport import _multimodal
 
+from memalchemy.memory.records import is_plain
 from memalchemy.state import Message
 
 OWN = "lauren_ai"
@@ -44,6 +45,8 @@ def record_of(message: Any) -> dict[str, Any]:
     Raises:
         TypeError: it is neither.
     """
+    if is_plain(message):  # most of them: a role and texts are their own record
+        return dict(message)
     types: Types = []
     plain = plain_of(message, types, [])
     if not isinstance(plain, dict):

@@ -35,7 +35,7 @@ from memalchemy.integrations.langgraph.blocking import Blocking
 from memalchemy.sync.bridge import Bridge
 
 PAGE = 20
-RADIX, LEVEL = 32, 6
+RADIX, LEVEL = 32, 9
 """A state is much larger than what a step adds, and LangGraph takes long to make objects of it: to
 store less is worth more than to read fewer rows.
 """

@@ -214,8 +214,8 @@ def test_memories_are_apart_from_the_keys_and_from_each_other(store: MemalchemyS
 
 async def test_what_is_cleared_from_a_memory_is_gone_from_the_tables(db: Database) -> None:
     store = MemalchemyStore(db)
-    for length in range(1, 6):
-        store.write_memory("a", turns=[{"user": f"a secret {n}"} for n in range(length)])
+    for length in range(1, 61):
+        store.write_memory("a", turns=[{"user": f"a secret {n} " * 20} for n in range(length)])
     store.write_memory("a", turns=[])
 
     def payloads(connection: Any) -> int:

@@ -181,16 +181,10 @@ class MemalchemyStore(Store):
 
     async def _remember(self, agent_id: str, session_key: str, state: dict[str, Any]) -> None:
         sessions = self.memories(agent_id)
-        if state["turns"] or state["summary"]:
-            try:
-                await sessions.save(state, session_key)
-            except NotSerialisable:
-                await sessions.save(_plain(state), session_key)
-            return
-        # A state may be stored as a difference from an earlier one: what is cleared is to be gone.
-        async with self._bridge.db.transaction() as tx:
-            await self._log(agent_id).delete(session_key, connection=tx)
-            await sessions.save(state, session_key, connection=tx)
+        try:
+            await sessions.save(state, session_key)
+        except NotSerialisable:
+            await sessions.save(_plain(state), session_key)
 
     def _log(self, agent_id: str) -> ThreadLog:
         # Checkpointer.delete would take the thread's other logs, too.

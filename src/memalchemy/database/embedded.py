@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import aiosqlite
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool, StaticPool
 
 from memalchemy import migrate
@@ -149,6 +149,7 @@ class Embedded:
         self._statement_timeout = statement_timeout
         self._memory: _Shared | None = None
         self._readers: Readers | None = None
+        self._lending: AsyncEngine | None = None
         self._lock = threading.Lock()
         self.writer = Writer(self._connect_writer)
 
@@ -337,12 +338,24 @@ class Embedded:
 
     @asynccontextmanager
     async def _borrowable(self, *, read_only: bool = False) -> AsyncIterator[AsyncConnection]:
-        memory = self._memory
+        if read_only:
+            engine = self._lends(read_only=True)
+        else:
+            # Kept, for what it has compiled: one that is new compiles each statement anew.
+            engine = self._lending = self._lending or self._lends(read_only=False)
+        async with engine.connect() as connection, connection.begin():
+            yield connection
+
+    def _lends(self, *, read_only: bool) -> AsyncEngine:
+        """An engine that opens a connection each time, and holds none."""
+        own = weakref.ref(self)  # no ring of references: who drops it, drops it at once
 
         def open_() -> sqlite3.Connection:
-            if memory is not None:
-                return memory
-            return self._open_file(read_only=read_only, factory=_Lent)
+            embedded = own()
+            assert embedded is not None
+            if embedded._memory is not None:
+                return embedded._memory
+            return embedded._open_file(read_only=read_only, factory=_Lent)
 
         async def create(*args: Any, **kw: Any) -> aiosqlite.Connection:
             return await aiosqlite.Connection(open_, iter_chunk_size=64)
@@ -351,11 +364,7 @@ class Embedded:
             "sqlite+aiosqlite://", poolclass=NullPool, async_creator=create, hide_parameters=True
         )
         event.listen(engine.sync_engine, "begin", _begin if read_only else _begin_immediate)
-        try:
-            async with engine.connect() as connection, connection.begin():
-                yield connection
-        finally:
-            await engine.dispose()
+        return engine
 
 
 def _nothing() -> None: ...

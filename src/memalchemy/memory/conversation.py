@@ -22,8 +22,8 @@ from memalchemy.memory.exchanges import Exchanging
 from memalchemy.memory.managers import ConversationManager
 from memalchemy.memory.managers.folding import FoldingManager
 from memalchemy.memory.purging import purge_messages
-from memalchemy.memory.recalling import forget, recall
-from memalchemy.memory.records import Held, is_held, message_of, messages_of_held
+from memalchemy.memory.recalling import Known, forget, recall, remember
+from memalchemy.memory.records import Held, is_held, message_of, messages_of_held, record_of
 from memalchemy.memory.summarised import Beginning, Beginnings, Said, managed, within
 from memalchemy.messages import is_user_turn, role_of
 from memalchemy.state import Message, Role
@@ -255,15 +255,16 @@ class Conversation(Exchanging):
         system messages stay; with a list the one that there is stays, if it stands for messages
         that do. Whole or not at all.
         """
-        given, rest = parts_of(snapshot)
-        records = [message.to_record() for message in given]
+        records, rest = parts_of(snapshot)
         if rest is None:
             await self._replace(records, connection)
             return
         async with within(self.log.db, connection) as tx:
             await hold(self.log, self.thread_id, tx)
-            await self._replace(records, tx)
+            known = await self._replace(records, tx)
             await self._beginnings.restore(rest, tx)
+        if connection is None:
+            remember(self.log, self.thread_id, known)
 
     def view(self) -> ConversationView:
         """A reader of its own, which knows nothing yet; any number of them may look on."""
@@ -271,12 +272,13 @@ class Conversation(Exchanging):
 
     async def _replace(
         self, records: Sequence[dict[str, Any]], connection: HostConnection | None
-    ) -> None:
+    ) -> Known:
+        """Write what differs from what is there; the answer is what was."""
         for _ in range(TRIES):
             known = await recall(self.log, self.thread_id, connection)
             same = _same(known.records, records)
             if same == len(records) == len(known.records):
-                return
+                return known
             try:
                 await self.log.replace_suffix(
                     self.thread_id,
@@ -285,7 +287,7 @@ class Conversation(Exchanging):
                     expected_version=0 if known.seen is None else known.seen.version,
                     connection=connection,
                 )
-                return
+                return known
             except (Conflict, ThreadDeleted):
                 continue  # somebody wrote to it since, or deleted it
         raise _busy(self.thread_id)
@@ -370,8 +372,10 @@ def messages_of(given: Sequence[Any]) -> list[Message]:
 
 def parts_of(
     snapshot: Mapping[str, Any] | Sequence[Any],
-) -> tuple[list[Message], dict[str, Any] | None]:
-    """The messages of a snapshot, or of a list, and what else it says; a list says nothing."""
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """The records of a snapshot's messages, or of a list's, and what else it says; a list says
+    nothing.
+    """
     rest: dict[str, Any] | None = None
     given: Any = snapshot
     if isinstance(snapshot, Mapping):
@@ -379,7 +383,7 @@ def parts_of(
         given = snapshot.get("messages")
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
         raise TypeError("a conversation is a list of messages, or a mapping with messages=")
-    return [message_of(one) for one in given], rest
+    return [record_of(one) for one in given], rest
 
 
 def _same(known: Sequence[Held], records: Sequence[Any]) -> int:

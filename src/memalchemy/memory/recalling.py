@@ -120,6 +120,11 @@ async def recall(log: ThreadLog, thread_id: str, connection: HostConnection | No
     return known
 
 
+def remember(log: ThreadLog, thread_id: str, known: Known) -> None:
+    """Hold what was recalled in a transaction that has been committed since."""
+    Recollection.of(log.db).put(_key(log, thread_id), known)
+
+
 def forget(log: ThreadLog, thread_id: str) -> None:
     """Hold nothing more of a conversation that is gone."""
     Recollection.of(log.db).drop(_key(log, thread_id))

@@ -53,16 +53,30 @@ def message_of(record: Any) -> Message:
     return _made(record) if is_plain(record) else Message.of(record)
 
 
+def record_of(message: Any) -> dict[str, Any]:
+    """The record of what `Message.of` takes; its own, whatever becomes of *message*.
+
+    Raises:
+        TypeError, ValueError: it is no message.
+    """
+    if _is_saying(message) and next(iter(message)) == "role":
+        return dict(message)
+    return message_of(message).to_record()
+
+
 def held(record: Any) -> Held:
     """A record as it may be held; *record* itself is given up for it."""
-    if (
+    return record if _is_saying(record) or is_plain(record) else encode_value(record)
+
+
+def _is_saying(record: Any) -> bool:
+    """Whether a record is a role and a text; most are, and `is_plain` takes five times as long."""
+    return (
         type(record) is dict
         and len(record) == 2
         and type(record.get("role")) is str
         and type(record.get("content")) is str
-    ):
-        return record  # most of them: the longer way to see it takes five times as long
-    return record if is_plain(record) else encode_value(record)
+    )
 
 
 def messages_of_held(records: Iterable[Held]) -> list[Message]:

@@ -78,7 +78,9 @@ def record_of(message: Any) -> dict[str, Any]:
 def message_of(record: Mapping[str, Any]) -> Any:
     """What `record_of` was given."""
     plain = dict(record)
-    own = plain.pop(OWN, None) or {}
+    own = plain.pop(OWN, None)
+    if not own:
+        return plain
     for name in own.get("added", ()):
         plain.pop(name, None)
     return typed({**plain, **own.get("fields", {})}, own.get("types", ()))

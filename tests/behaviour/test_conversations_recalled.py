@@ -72,6 +72,32 @@ async def test_a_history_that_was_loaded_is_saved_without_reading_it_again(db: D
     assert texts(await conversations.load("t")) == [*(f"m{n}" for n in range(30)), "new"]
 
 
+async def test_a_snapshot_that_was_saved_is_not_read_again_for_the_next(db: Database) -> None:
+    conversations = memalchemy.ConversationStore(db)
+    said: list[Any] = []
+    for n in range(3):
+        said.append(Message.user(f"m{n}"))
+        with reads() as found:
+            await conversations.save("t", {"messages": said, "summary": "so far"})
+
+    assert found[0] is True, "the first of its readings is that of the messages"
+    assert texts(await conversations.load("t")) == [one.text for one in said]
+
+
+async def test_what_a_transaction_undid_is_not_recalled(db: Database) -> None:
+    conversations = memalchemy.ConversationStore(db)
+    await conversations.save("t", {"messages": [Message.user("kept")], "summary": None})
+    with pytest.raises(LookupError):  # noqa: PT012 - the block is what raises
+        async with db.transaction() as tx:
+            other = {"messages": [Message.user("undone")], "summary": None}
+            await conversations.save("t", other, connection=tx)
+            await conversations.save("t", other, connection=tx)
+            raise LookupError
+
+    await conversations.save("t", {"messages": [Message.user("kept")] * 2, "summary": None})
+    assert texts(await conversations.load("t")) == ["kept", "kept"]
+
+
 @pytest.mark.usefixtures("lasting")
 async def test_what_others_changed_is_not_recalled(
     db: Database, reopen: Callable[[], Database]

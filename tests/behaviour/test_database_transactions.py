@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
+from sqlalchemy import Engine, event
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy import Checkpointer, Conflict, Database, MemalchemyError
@@ -273,3 +275,24 @@ async def test_a_task_is_told_that_its_transaction_holds_the_only_writer(db: Dat
     async with db.transaction():
         assert db.holds_writer is db.dialect.single_writer
     assert not db.holds_writer
+
+
+async def test_what_one_transaction_compiled_the_next_one_does_not(
+    db: Database, agents: Checkpointer
+) -> None:
+    found: list[list[str]] = []
+
+    def note(*sent: Any) -> None:
+        if sent[4].compiled is not None:
+            found[-1].append(sent[4].cache_hit.name)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        for n in range(4):
+            found.append([])
+            async with db.transaction() as tx:
+                await agents.save({"n": n}, "thread", connection=tx)
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+    assert set(found[-1]) <= {"CACHE_HIT"}, "the first begin the thread and grow it"

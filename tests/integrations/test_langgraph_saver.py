@@ -530,9 +530,10 @@ async def test_the_database_that_a_saver_was_given_is_not_closed_with_it(db: Dat
 @pytest.mark.parametrize("ends", [lambda saver: saver.close(), lambda saver: None])
 async def test_a_database_in_memory_outlives_a_saver_on_it(ends: Any) -> None:
     async with Database("sqlite://") as db:
+        before = {t for t in threading.enumerate() if t.name == "memalchemy-sync"}
         saver = MemalchemySaver(db)
         chat(saver).invoke(said("one", "1"), thread())
-        running = [t for t in threading.enumerate() if t.name == "memalchemy-sync"]
+        running = {t for t in threading.enumerate() if t.name == "memalchemy-sync"} - before
         assert running
         ends(saver)
         del saver

@@ -214,6 +214,7 @@ async def test_a_transaction_that_sees_nothing_new_is_given_up(
     assert await store.get(SPACE, "n") == 10
 
 
+@pytest.mark.asyncio_only("a snapshot is lent to no synchronous caller")
 async def test_a_transaction_that_sees_one_moment_ends_with_an_error(
     store: Store, db: Database, reopen: Callable[[], Database], lasting: None
 ) -> None:

@@ -293,3 +293,12 @@ async def test_a_filter_below_a_namespace(store: Store) -> None:
     assert sorted(item.namespace for item in listed) == [("a",), ("a", "c")]
     hits = await store.search(("a",), prefix=True, filter={"n": 1})
     assert sorted(hit.namespace for hit in hits) == [("a",), ("a", "c")]
+
+
+async def test_a_number_of_any_length_is_kept_and_found(store: Store) -> None:
+    huge = 10**5000
+    await store.put(NS, "huge", {"n": huge})
+    await store.put(NS, "large", {"n": huge + 1})
+
+    assert [hit.key for hit in await store.search(NS, filter={"n": huge})] == ["huge"]
+    assert [hit.key for hit in await store.search(NS, filter={"n": {"$gt": huge}})] == ["large"]

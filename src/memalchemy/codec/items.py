@@ -214,8 +214,13 @@ def _spelt(value: Any) -> str | None:
     if isinstance(value, str):
         return "t" + value
     if isinstance(value, int):
-        return f"n{value}"
+        return _spelt_whole(value)
     if isinstance(value, (float, Decimal)) and isfinite(value):
         whole = int(value)
-        return f"n{whole}" if whole == value else f"n{float(value)!r}"
+        return _spelt_whole(whole) if whole == value else f"n{float(value)!r}"
     return None
+
+
+def _spelt_whole(value: int) -> str:
+    # Python refuses to write more than 4,300 digits in tens.
+    return f"n{value}" if value.bit_length() < 4096 else f"n{value:#x}"

@@ -23,7 +23,14 @@ from memalchemy.memory.managers import ConversationManager
 from memalchemy.memory.managers.folding import FoldingManager
 from memalchemy.memory.purging import purge_messages
 from memalchemy.memory.recalling import Known, forget, recall, remember
-from memalchemy.memory.records import Held, is_held, message_of, messages_of_held, record_of
+from memalchemy.memory.records import (
+    Held,
+    is_held,
+    message_of,
+    messages_of_held,
+    record_of,
+    records_of_held,
+)
 from memalchemy.memory.summarised import Beginning, Beginnings, Said, managed, within
 from memalchemy.messages import is_user_turn, role_of
 from memalchemy.state import Message, Role
@@ -237,6 +244,9 @@ class Conversation(Exchanging):
         what is told in their place, the summary among it.
         """
         known = await self._beginnings.read(connection)
+        if known is None:
+            there = await recall(self.log, self.thread_id, connection)
+            return {"messages": records_of_held(there.records), "summary": None, "summarized": 0}
         reading, said = await self.log.scan(self.thread_id, Said, connection=connection)
         good, _ = self._beginnings.still_good(known, reading, said)
         found = {"messages": [one.value for one in said]}

@@ -86,6 +86,11 @@ def messages_of_held(records: Iterable[Held]) -> list[Message]:
     ]
 
 
+def records_of_held(records: Iterable[Held]) -> list[dict[str, Any]]:
+    """New records, each call anew."""
+    return [decode_value(one) if isinstance(one, bytes) else dict(one) for one in records]
+
+
 def is_held(one: Held, record: Any) -> bool:
     """Whether *one* is what would be held of *record*; True is not 1."""
     if isinstance(one, bytes):

@@ -19,6 +19,9 @@ from pathlib import Path
 SDISTS = Path(os.environ.get("MEMALCHEMY_SDISTS") or Path(tempfile.gettempdir(), "ma-sdists"))
 HERE = Path(__file__).parent
 
+AS_OURS = ("-W", "ignore", "-o", "addopts=", "-o", "asyncio_mode=auto")
+"""Options for tests that are run without their project's own."""
+
 
 def unpacked(package: str, version: str, place: Path) -> Path:
     """The sdist of a package, unpacked in *place*."""

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import sqlalchemy
 from sqlalchemy import Engine, event
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -295,4 +296,6 @@ async def test_what_one_transaction_compiled_the_next_one_does_not(
     finally:
         event.remove(Engine, "before_cursor_execute", note)
 
-    assert set(found[-1]) <= {"CACHE_HIT"}, "the first begin the thread and grow it"
+    # SQLAlchemy 2.0 has no key for what has an ON CONFLICT, and compiles it every time.
+    known = {"CACHE_HIT"} if sqlalchemy.__version__ >= "2.1" else {"CACHE_HIT", "NO_CACHE_KEY"}
+    assert set(found[-1]) <= known, "the first begin the thread and grow it"

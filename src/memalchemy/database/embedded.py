@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
@@ -72,6 +72,8 @@ class _Connection(sqlite3.Connection):
     """A connection whose statements may have a time limit."""
 
     clock: _Clock | None = None
+    closing: AbstractContextManager[object] = nullcontext()
+    """One at a time: the last to close empties the write-ahead log, and of two at once neither is."""
 
     def limit(self, seconds: float) -> None:
         """End every statement that runs for longer. COMMIT is never ended: it is too few steps."""
@@ -82,6 +84,10 @@ class _Connection(sqlite3.Connection):
         if self.clock is not None:
             args = args or (_Cursor,)
         return super().cursor(*args, **kw)
+
+    def close(self) -> None:
+        with self.closing:
+            super().close()
 
 
 class _Lent(_Connection):
@@ -151,6 +157,7 @@ class Embedded:
         self._readers: Readers | None = None
         self._lending: AsyncEngine | None = None
         self._lock = threading.Lock()
+        self._closing = threading.RLock()
         self.writer = Writer(self._connect_writer)
 
     async def write(self, job: Callable[[Connection], T]) -> T:
@@ -295,6 +302,7 @@ class Embedded:
                 isolation_level=None,
                 check_same_thread=False,
             )
+            connection.closing = self._closing
             try:
                 prepare(
                     connection,

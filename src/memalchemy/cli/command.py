@@ -133,6 +133,16 @@ class Invocation:
             )
         return db
 
+    def target(self, *, dry_run: bool) -> Database:
+        """What is imported into: made if it is not there, unless this is a *dry_run*."""
+        from memalchemy import Database
+        from memalchemy.database.url import parse
+
+        path = parse(self.url).path
+        if dry_run and path is not None and not Path(path).exists():
+            return Database("sqlite://")  # as empty as the file that is not there
+        return self.database(migrate="check" if dry_run else "auto", create=True)
+
     def unopened(self, *, migrate: Literal["auto", "check", "off"] = "off") -> Database:
         """The database that was named, to ask what needs no connection."""
         from memalchemy import Database

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memalchemy.cli.command import Invocation, asking_for_sense
@@ -13,7 +12,6 @@ from memalchemy.cli.terminal import counted
 from memalchemy.errors import DriverMissing
 
 if TYPE_CHECKING:
-    from memalchemy import Database
     from memalchemy.integrations.langgraph.importing import ImportReport
 
 
@@ -38,7 +36,7 @@ async def import_langgraph(
                 at.terminal.note(problem)
             told = len(report.problems)
 
-        async with _target(at, dry_run) as db:
+        async with at.target(dry_run=dry_run) as db:
             with asking_for_sense():
                 report = await importing.import_langgraph(
                     url, db, schema=schema, prefix=prefix, dry_run=dry_run, progress=show
@@ -64,13 +62,3 @@ def _tell(at: Invocation, report: ImportReport, seconds: float, dry_run: bool) -
     )
     done = "would be written" if dry_run else "written, read back and compared"
     at.terminal.say(f"what is new {done} in {seconds:.1f} s")
-
-
-def _target(at: Invocation, dry_run: bool) -> Database:
-    from memalchemy import Database
-    from memalchemy.database.url import parse
-
-    path = parse(at.url).path
-    if dry_run and path is not None and not Path(path).exists():
-        return Database("sqlite://")  # as empty as the file that is not there
-    return at.database(migrate="check" if dry_run else "auto", create=True)

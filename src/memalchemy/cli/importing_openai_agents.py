@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from memalchemy.cli.command import Invocation, asking_for_sense
@@ -13,7 +12,6 @@ from memalchemy.cli.exits import OK, REFUSED
 from memalchemy.cli.terminal import counted
 
 if TYPE_CHECKING:
-    from memalchemy import Database
     from memalchemy.importers.openai_agents import Outcome
 
 STATUSES = ("imported", "resumed", "unchanged", "replaced", "skipped", "conflict", "bad")
@@ -39,7 +37,7 @@ async def import_openai_agents(
     started = time.perf_counter()
     with at.terminal.progress() as bar:
         task = bar.add_task("looking" if dry_run else "importing", total=None)
-        async with of_source.database(migrate="off") as source, _target(at, dry_run) as db:
+        async with of_source.database(migrate="off") as source, at.target(dry_run=dry_run) as db:
             bar.update(task, total=await count_sessions(source, messages_table=messages))
             with asking_for_sense():
                 async for outcome in import_sessions(
@@ -61,16 +59,6 @@ async def import_openai_agents(
     _tell(at, outcomes, len(sessions), time.perf_counter() - started, dry_run)
     refused = any(o.status in ("bad", "conflict") or o.unreadable for o in outcomes)
     return REFUSED if refused else OK
-
-
-def _target(at: Invocation, dry_run: bool) -> Database:
-    from memalchemy import Database
-    from memalchemy.database.url import parse
-
-    path = parse(at.url).path
-    if dry_run and path is not None and not Path(path).exists():
-        return Database("sqlite://")  # as empty as the file that is not there
-    return at.database(migrate="check" if dry_run else "auto", create=True)
 
 
 def _tell(

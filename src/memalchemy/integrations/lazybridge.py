@@ -27,7 +27,6 @@ from memalchemy.keys import check_namespace
 from memalchemy.memory.key_value import ABSENT, KeyValue
 from memalchemy.sync import Database as BlockingDatabase
 from memalchemy.sync.bridge import Bridge
-from memalchemy.threads import ThreadLog
 
 T = TypeVar("T")
 
@@ -151,7 +150,7 @@ class MemalchemyStore(Store):
 
     def delete_memory(self, agent_id: str, *, session_key: str = "default") -> None:
         """Remove what an agent remembers of a session, if anything."""
-        self._wait(self._log(agent_id).delete(session_key))
+        self._wait(self.memories(agent_id).delete(session_key, all_namespaces=False))
 
     def memories(self, agent_id: str) -> Checkpointer:
         """An agent's sessions, to be awaited and searched; a thread is a session."""
@@ -185,10 +184,6 @@ class MemalchemyStore(Store):
             await sessions.save(state, session_key)
         except NotSerialisable:
             await sessions.save(_plain(state), session_key)
-
-    def _log(self, agent_id: str) -> ThreadLog:
-        # Checkpointer.delete would take the thread's other logs, too.
-        return ThreadLog(self._bridge.db, namespace=self.memories(agent_id).namespace)
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         if self._is_closed:

@@ -11,7 +11,7 @@ from locus.core.state import AgentState
 from locus.memory import registry
 from locus.memory.checkpointer import BaseCheckpointer
 
-from memalchemy import Checkpointer, Database, NotFound, Retention, ThreadLog
+from memalchemy import Checkpointer, Database, NotFound, Retention
 from memalchemy.contracts import Seconds
 from memalchemy.database import HostConnection
 from memalchemy.integrations.locus.place import Place
@@ -68,8 +68,6 @@ class MemalchemyCheckpointer(Place, BaseCheckpointer):
             retention=retention,
             ttl=ttl,
         )
-        # A log is one namespace of a thread: its deletion leaves those of other frameworks alone.
-        self._logs = ThreadLog(self.db, namespace=self._namespace)
         self._index_text = index_text
         self._steps: dict[str, frozenset[str]] = {}
 
@@ -137,7 +135,7 @@ class MemalchemyCheckpointer(Place, BaseCheckpointer):
         """
         if checkpoint_id is None:
             self._steps.pop(thread_id, None)
-            return await self._logs.delete(thread_id)
+            return await self.native.delete(thread_id, all_namespaces=False)
         steps = self._steps.get(thread_id, frozenset())
         is_step = checkpoint_id in steps
         was_there = await self.native.delete(thread_id, checkpoint_id, superseded=is_step)

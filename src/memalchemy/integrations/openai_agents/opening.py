@@ -24,7 +24,8 @@ def database(given: Database | Any) -> Database:
         return given
     if not isinstance(given, str) or given in ("sqlite://", "sqlite:///:memory:"):
         return Database(given)
-    return _by_url.setdefault(given, Database(given)) if given not in _by_url else _by_url[given]
+    found = _by_url.get(given)
+    return _by_url.setdefault(given, Database(given)) if found is None else found
 
 
 async def settled(work: Coroutine[Any, Any, T]) -> T:

@@ -12,7 +12,6 @@ from memalchemy.contracts import Seconds
 from memalchemy.database import Database
 from memalchemy.importers.openai_places import RUNS
 from memalchemy.integrations.openai_agents.opening import database, settled
-from memalchemy.threads import ThreadLog
 
 if TYPE_CHECKING:
     from agents import Agent
@@ -74,7 +73,7 @@ class MemalchemyRunStates:
 
         A session of the same id stays.
         """
-        return await settled(ThreadLog(self.db, namespace=RUNS).delete(run_id))
+        return await settled(self.checkpointer.delete(run_id, all_namespaces=False))
 
     async def list(self, limit: int = 100, *, pattern: str = "*") -> list[str]:
         """The ids of runs that wait, the last saved first. *pattern* is a glob."""

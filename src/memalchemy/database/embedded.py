@@ -73,7 +73,7 @@ class _Connection(sqlite3.Connection):
 
     clock: _Clock | None = None
     closing: AbstractContextManager[object] = nullcontext()
-    """One at a time: the last to close empties the write-ahead log, and of two at once neither is."""
+    """One at a time: the last to close empties the write-ahead log; of two at once neither is."""
 
     def limit(self, seconds: float) -> None:
         """End every statement that runs for longer. COMMIT is never ended: it is too few steps."""

@@ -35,7 +35,7 @@ from memalchemy.memory.summarised import Beginning, Beginnings, Said, managed, w
 from memalchemy.messages import is_user_turn, role_of
 from memalchemy.state import Message, Role
 from memalchemy.threads import ThreadLog
-from memalchemy.threads.holding import hold
+from memalchemy.threads.holding import hold, replace_suffix
 
 TRIES = 20
 NAMESPACE = ("conversation",)
@@ -266,8 +266,9 @@ class Conversation(Exchanging):
         that do. Whole or not at all.
         """
         records, rest = parts_of(snapshot)
-        if rest is None:
-            await self._replace(records, connection)
+        if rest is None or Beginnings.is_empty(rest):
+            no_longer = None if rest is None else self._beginnings.log
+            await self._replace(records, connection, no_longer)
             return
         async with within(self.log.db, connection) as tx:
             await hold(self.log, self.thread_id, tx)
@@ -281,19 +282,26 @@ class Conversation(Exchanging):
         return ConversationView(self)
 
     async def _replace(
-        self, records: Sequence[dict[str, Any]], connection: HostConnection | None
+        self,
+        records: Sequence[dict[str, Any]],
+        connection: HostConnection | None,
+        clearing: ThreadLog | None = None,
     ) -> Known:
-        """Write what differs from what is there; the answer is what was."""
+        """Write what differs from what is there, and clear a log beside it; the answer is what was
+        there.
+        """
         for _ in range(TRIES):
             known = await recall(self.log, self.thread_id, connection)
             same = _same(known.records, records)
-            if same == len(records) == len(known.records):
+            if same == len(records) == len(known.records) and clearing is None:
                 return known
             try:
-                await self.log.replace_suffix(
+                await replace_suffix(
+                    self.log,
                     self.thread_id,
                     known.positions[same - 1] if same else 0,
-                    list(records[same:]),
+                    records[same:],
+                    clearing,
                     expected_version=0 if known.seen is None else known.seen.version,
                     connection=connection,
                 )

@@ -109,12 +109,12 @@ class Beginnings:
 
     def __init__(self, log: ThreadLog, thread_id: str) -> None:
         self._said = log
-        self._log = ThreadLog(log.db, namespace=(*log.namespace, SUMMARY), index_text=False)
+        self.log = ThreadLog(log.db, namespace=(*log.namespace, SUMMARY), index_text=False)
         self._thread_id = thread_id
 
     async def read(self, connection: HostConnection | None) -> Beginning | None:
         """What was written last."""
-        entries = await self._log.tail(self._thread_id, 1, connection=connection)
+        entries = await self.log.tail(self._thread_id, 1, connection=connection)
         return Beginning(**entries[0].value) if entries else None
 
     async def keep(
@@ -123,7 +123,7 @@ class Beginnings:
         """Keep *new*, which was made from *before*; not if a message that it stands for was
         changed since, or somebody else has written one.
         """
-        async with within(self._log.db, connection) as tx:
+        async with within(self.log.db, connection) as tx:
             head = await hold(self._said, self._thread_id, tx)
             if head is None or head.epoch != new.epoch or await self.read(tx) != before:
                 return False
@@ -143,11 +143,11 @@ class Beginnings:
 
     async def clear(self, connection: HostConnection) -> None:
         """Keep none."""
-        await self._log.clear(self._thread_id, connection=connection)
+        await self.log.clear(self._thread_id, connection=connection)
 
     async def delete(self, connection: HostConnection) -> None:
         """Keep none, nor the log."""
-        await self._log.delete(self._thread_id, connection=connection)
+        await self.log.delete(self._thread_id, connection=connection)
 
     async def _write(
         self, new: Beginning, expires_at: datetime | None, connection: HostConnection
@@ -161,8 +161,13 @@ class Beginnings:
             "rest": new.rest,
         }
         left = None if expires_at is None else max(expires_at - datetime.now(UTC), _MOMENT)
-        log = ThreadLog(self._log.db, namespace=self._log.namespace, index_text=False, ttl=left)
+        log = ThreadLog(self.log.db, namespace=self.log.namespace, index_text=False, ttl=left)
         await log.replace_suffix(self._thread_id, 0, record, connection=connection)
+
+    @staticmethod
+    def is_empty(rest: dict[str, Any]) -> bool:
+        """Whether a snapshot says nothing besides the messages that `restore` would keep."""
+        return rest.get("summary") in (None, "") and not rest.keys() - TOLD
 
     @staticmethod
     def still_good(

@@ -286,13 +286,15 @@ class ThreadLog(Reading):
         thread_id: str,
         given: list[Any],
         *,
-        keys: Sequence[str | None] | str | None,
+        keys: Sequence[str | None] | str | None = None,
         expected: int | Unset,
-        occurred_at: datetime | Sequence[datetime] | None,
-        ttl: Seconds | None,
+        occurred_at: datetime | Sequence[datetime] | None = None,
+        ttl: Seconds | None = None,
         connection: HostConnection | None,
         after: int | None = None,
+        then: Callable[[], Program[object]] | None = None,
     ) -> list[int]:
+        """With *then*, which goes with an *after*, that program in the same transaction."""
         log, d = self._log(thread_id), self.db.dialect
         expected = _version(expected)
         life = self._ttl if ttl is None else to_lifetime(ttl)
@@ -322,7 +324,13 @@ class ThreadLog(Reading):
                 )
                 if allotted is not None:
                     return list(range(allotted.next_seq - len(rows), allotted.next_seq))
-            program = partial(entering.place, d, log, values, rows, expected, after)
+
+            def program() -> Program[list[int]]:
+                placed = yield from entering.place(d, log, values, rows, expected, after)
+                if then is not None:
+                    yield from then()
+                return placed
+
             # Where each has a key an append may be sent again; unless a version refuses it then.
             keyed = None not in checked and after is None and expected is UNSET
             again = keyed and connection is None

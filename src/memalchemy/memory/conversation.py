@@ -24,11 +24,9 @@ from memalchemy.memory.managers.folding import FoldingManager
 from memalchemy.memory.purging import purge_messages
 from memalchemy.memory.recalling import Known, forget, recall, remember
 from memalchemy.memory.records import (
-    Held,
-    is_held,
+    difference,
     message_of,
     messages_of_held,
-    record_of,
     records_of_held,
 )
 from memalchemy.memory.summarised import Beginning, Beginnings, Said, managed, within
@@ -265,14 +263,14 @@ class Conversation(Exchanging):
         system messages stay; with a list the one that there is stays, if it stands for messages
         that do. Whole or not at all.
         """
-        records, rest = parts_of(snapshot)
+        given, rest = parts_of(snapshot)
         if rest is None or Beginnings.is_empty(rest):
             no_longer = None if rest is None else self._beginnings.log
-            await self._replace(records, connection, no_longer)
+            await self._replace(given, connection, no_longer)
             return
         async with within(self.log.db, connection) as tx:
             await hold(self.log, self.thread_id, tx)
-            known = await self._replace(records, tx)
+            known = await self._replace(given, tx)
             await self._beginnings.restore(rest, tx)
         if connection is None:
             remember(self.log, self.thread_id, known)
@@ -283,7 +281,7 @@ class Conversation(Exchanging):
 
     async def _replace(
         self,
-        records: Sequence[dict[str, Any]],
+        given: Sequence[Any],
         connection: HostConnection | None,
         clearing: ThreadLog | None = None,
     ) -> Known:
@@ -292,15 +290,15 @@ class Conversation(Exchanging):
         """
         for _ in range(TRIES):
             known = await recall(self.log, self.thread_id, connection)
-            same = _same(known.records, records)
-            if same == len(records) == len(known.records) and clearing is None:
+            same, new = difference(known.records, given)
+            if not new and same == len(known.records) and clearing is None:
                 return known
             try:
                 await replace_suffix(
                     self.log,
                     self.thread_id,
                     known.positions[same - 1] if same else 0,
-                    records[same:],
+                    new,
                     clearing,
                     expected_version=0 if known.seen is None else known.seen.version,
                     connection=connection,
@@ -390,10 +388,8 @@ def messages_of(given: Sequence[Any]) -> list[Message]:
 
 def parts_of(
     snapshot: Mapping[str, Any] | Sequence[Any],
-) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    """The records of a snapshot's messages, or of a list's, and what else it says; a list says
-    nothing.
-    """
+) -> tuple[list[Any], dict[str, Any] | None]:
+    """A snapshot's messages, or a list's, and what else it says; a list says nothing."""
     rest: dict[str, Any] | None = None
     given: Any = snapshot
     if isinstance(snapshot, Mapping):
@@ -401,14 +397,7 @@ def parts_of(
         given = snapshot.get("messages")
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
         raise TypeError("a conversation is a list of messages, or a mapping with messages=")
-    return [record_of(one) for one in given], rest
-
-
-def _same(known: Sequence[Held], records: Sequence[Any]) -> int:
-    """How many of *known*, from the first on, are these records already."""
-    pairs = enumerate(zip(known, records, strict=False))
-    differs = (at for at, (one, record) in pairs if not is_held(one, record))
-    return next(differs, min(len(known), len(records)))
+    return list(given), rest
 
 
 def _busy(thread_id: str) -> Conflict:

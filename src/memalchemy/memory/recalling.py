@@ -135,6 +135,5 @@ def _key(log: ThreadLog, thread_id: str) -> Key:
 
 
 def _new(positions: Sequence[int], values: Sequence[Any], _: Sequence[int]) -> Known:
-    records = list(map(held, values))
-    texts = sum([len(one if isinstance(one, bytes) else one.get("content", "")) for one in records])
+    records, texts = held(values)
     return Known(None, positions, records, texts + _OVERHEAD * len(records))

@@ -7,7 +7,7 @@ which conversation is in ``recalling``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -16,7 +16,9 @@ from memalchemy.codec.values import decode_value, encode_value
 from memalchemy.state import Message, Role
 
 _ROLES: dict[str, Role | str] = {role.value: role for role in Role}
-_TEXTS = frozenset({"role", "content", "tool_call_id", "name"})
+_TEXTS = dict.fromkeys(("role", "content", "tool_call_id", "name"))
+"""What a plain record has, in the order of `Message.to_record`."""
+_ONLY_TEXTS = {str}
 _SAID = {"role", "content"}
 _given: dict[tuple[str, ...], set[str]] = {}
 """Which fields were given: one set for all messages alike, which `model_copy` copies."""
@@ -39,9 +41,9 @@ Held = dict[str, str] | bytes
 
 def is_plain(record: Any) -> bool:
     """Whether a record is a role and texts alone."""
-    if type(record) is not dict or "role" not in record or not record.keys() <= _TEXTS:
+    if type(record) is not dict or "role" not in record or not record.keys() <= _TEXTS.keys():
         return False
-    return all([type(value) is str for value in record.values()])
+    return set(map(type, record.values())) == _ONLY_TEXTS
 
 
 def message_of(record: Any) -> Message:
@@ -59,24 +61,30 @@ def record_of(message: Any) -> dict[str, Any]:
     Raises:
         TypeError, ValueError: it is no message.
     """
-    if _is_saying(message) and next(iter(message)) == "role":
-        return dict(message)
-    return message_of(message).to_record()
+    if is_plain(message):
+        return {name: message[name] for name in _TEXTS if name in message}
+    return Message.of(message).to_record()
 
 
-def held(record: Any) -> Held:
-    """A record as it may be held; *record* itself is given up for it."""
-    return record if _is_saying(record) or is_plain(record) else encode_value(record)
-
-
-def _is_saying(record: Any) -> bool:
-    """Whether a record is a role and a text; most are, and `is_plain` takes five times as long."""
-    return (
-        type(record) is dict
-        and len(record) == 2
-        and type(record.get("role")) is str
-        and type(record.get("content")) is str
-    )
+def held(records: Iterable[Any]) -> tuple[list[Held], int]:
+    """Records as they may be held, which are given up for it; and the characters of their texts."""
+    found: list[Held] = []
+    size = 0
+    for record in records:
+        # A role and a text is what most are; to ask a function of each takes twice as long.
+        if type(record) is dict and len(record) == 2:
+            said = record.get("content")
+            if type(said) is str and type(record.get("role")) is str:
+                found.append(record)
+                size += len(said)
+                continue
+        if is_plain(record):
+            found.append(record)
+            size += len(record.get("content", ""))
+        else:
+            found.append(encode_value(record))
+            size += len(found[-1])
+    return found, size
 
 
 def messages_of_held(records: Iterable[Held]) -> list[Message]:
@@ -88,7 +96,7 @@ def messages_of_held(records: Iterable[Held]) -> list[Message]:
 
 def records_of_held(records: Iterable[Held]) -> list[dict[str, Any]]:
     """New records, each call anew."""
-    return [decode_value(one) if isinstance(one, bytes) else dict(one) for one in records]
+    return [decode_value(one) if isinstance(one, bytes) else one.copy() for one in records]
 
 
 def is_held(one: Held, record: Any) -> bool:
@@ -96,6 +104,24 @@ def is_held(one: Held, record: Any) -> bool:
     if isinstance(one, bytes):
         return bool(decode_value(one) == record) and one == encode_value(record)
     return one == record and list(one) == list(record)
+
+
+def difference(known: Sequence[Held], given: Sequence[Any]) -> tuple[int, list[dict[str, Any]]]:
+    """How many of the messages *given*, from the first on, are *known*; the records of the others.
+
+    Raises:
+        TypeError, ValueError: one of the others is no message.
+    """
+    same = 0
+    for one, message in zip(known, given, strict=False):
+        # Most are texts alone, or their own records: those are compared as they are.
+        if type(message) is dict and (one == message or is_held(one, message)):
+            same += 1
+            continue
+        if not is_held(one, record_of(message)):
+            break
+        same += 1
+    return same, [record_of(message) for message in given[same:]]
 
 
 def _made(record: dict[str, str]) -> Message:

@@ -6,7 +6,6 @@ class is ever made from what is stored. Knows no storage.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -46,7 +45,8 @@ def record_of(message: Any) -> dict[str, Any]:
         TypeError: it is neither.
     """
     if is_plain(message):  # most of them: a role and texts are their own record
-        return dict(message)
+        found: dict[str, Any] = message
+        return found
     types: Types = []
     plain = plain_of(message, types, [])
     if not isinstance(plain, dict):
@@ -75,15 +75,14 @@ def record_of(message: Any) -> dict[str, Any]:
     return {**record, OWN: own} if own else record
 
 
-def message_of(record: Mapping[str, Any]) -> Any:
-    """What `record_of` was given."""
-    plain = dict(record)
-    own = plain.pop(OWN, None)
+def message_of(record: dict[str, Any]) -> Any:
+    """What `record_of` was given; *record* itself is given up for it."""
+    own = record.pop(OWN, None)
     if not own:
-        return plain
+        return record
     for name in own.get("added", ()):
-        plain.pop(name, None)
-    return typed({**plain, **own.get("fields", {})}, own.get("types", ()))
+        record.pop(name, None)
+    return typed({**record, **own.get("fields", {})}, own.get("types", ()))
 
 
 def plain_of(value: Any, types: Types, path: list[str | int]) -> Any:

@@ -218,7 +218,7 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
         with operation("checkpoint.load", **self._about(thread_id, checkpoint_id)) as event:
             found = await self.db.read_then(
                 lambda: queries.chain(self.db.dialect, log, checkpoint_id, now),
-                Then(partial(self._decoded, thread_id), weight),
+                Then(partial(self._decoded, thread_id, self._cache.get(log)), weight),
                 connection=connection,
                 event=event,
             )
@@ -288,10 +288,12 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
         """What `save` stores of *state*; a checkpointer with rules of its own changes it here."""
         return to_mapping(state)
 
-    def _decoded(self, thread_id: str, tip: Tip | None) -> tuple[Tip, dict[str, Any]] | None:
+    def _decoded(
+        self, thread_id: str, known: Tip | None, tip: Tip | None
+    ) -> tuple[Tip, dict[str, Any]] | None:
         if tip is None:
             return None
-        rebuilt = rebuild_of(thread_id, tip, self.db.keyring)
+        rebuilt = rebuild_of(thread_id, tip, self.db.keyring, known)
         try:
             return rebuilt, values.decode_state(rebuilt.parts())
         except Corrupt as error:

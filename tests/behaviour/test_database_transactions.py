@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import sqlalchemy
 from sqlalchemy import Engine, event
+from sqlalchemy.exc import InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from memalchemy import Checkpointer, Conflict, Database, MemalchemyError
+from memalchemy import Checkpointer, Conflict, Database, MemalchemyError, ThreadLog
 
 Reopen = Callable[[], Database]
 
@@ -151,6 +152,36 @@ async def test_a_deletion_that_is_rolled_back_did_not_happen(
 
     await agents.save({"n": 2}, "thread", "b", expected_parent="a")
     assert await agents.list_checkpoints("thread") == ["b", "a"]
+
+
+@pytest.mark.asyncio_only("what gives a Transaction its block says so itself")
+async def test_what_its_host_has_rolled_back_already_takes_no_save(
+    db: Database, agents: Checkpointer
+) -> None:
+    with pytest.raises((InvalidRequestError, MemalchemyError)):  # noqa: PT012 - the block raises
+        async with db.transaction() as tx:
+            await agents.save({"n": 1}, "thread", connection=tx)
+            await tx.rollback()
+            await agents.save({"n": 2}, "thread", connection=tx)
+
+    assert await agents.load("thread") is None
+    assert await agents.save({"n": 3}, "thread")
+
+
+async def test_what_is_rolled_back_to_a_savepoint_is_gone_alone(
+    db: Database, agents: Checkpointer
+) -> None:
+    async with db.transaction() as tx:
+        await agents.save({"n": 1}, "thread", "one", connection=tx)
+        savepoint = await tx.begin_nested()
+        await agents.save({"n": 2}, "thread", "two", connection=tx)
+        await ThreadLog(db).append("thread", [{"n": 3}, {"n": 4}], connection=tx)
+        await savepoint.rollback()
+        assert await agents.load("thread", connection=tx) == {"n": 1}
+
+    assert await agents.load("thread", "two") is None
+    assert await agents.load("thread") == {"n": 1}
+    assert await ThreadLog(db).count("thread") == 0
 
 
 async def test_a_conflict_leaves_the_transaction_usable(db: Database, agents: Checkpointer) -> None:

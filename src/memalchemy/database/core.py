@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 from memalchemy import migrate
 from memalchemy.database import backup
 from memalchemy.database.backup import Progress
+from memalchemy.database.borrowed import Borrowed
 from memalchemy.database.embedded import Embedded
 from memalchemy.database.running import (
     Lent,
@@ -174,7 +175,7 @@ class Core:
         repeatable: bool = False,
     ) -> T:
         if connection is not None:
-            return await self.on_host(connection, job)
+            return await self.on_host(connection, job, program=True)
         if not self._is_ready or self._pid != os.getpid():
             await self.ready()
         again = repeatable or mode in ("read", "reads", "apart")
@@ -300,8 +301,10 @@ class Core:
         if self._served is not None:
             await self._served.close()
 
-    async def on_host(self, connection: HostConnection, job: Callable[[Connection], T]) -> T:
-        """Run *job* on a connection of the host's."""
+    async def on_host(
+        self, connection: HostConnection, job: Callable[[Any], T], *, program: bool = False
+    ) -> T:
+        """Run *job* on a connection of the host's; a *program* the short way, if there is one."""
         if isinstance(connection, AsyncSession):
             connection = await connection.connection()
         if not isinstance(connection, AsyncConnection | ThreadBound):
@@ -312,6 +315,10 @@ class Core:
         theirs = dialect_of(connection)
         if theirs is not self.dialect:
             raise ValueError(f"connection= is of a {theirs} database, this one is {self.dialect}")
+        if program and isinstance(connection, AsyncConnection):
+            borrowed = Borrowed.of(connection)
+            if borrowed is not None:
+                return await borrowed.run(job)
         return await connection.run_sync(job)
 
     async def _repeat(

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import sqlite3
 import threading
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
 import aiosqlite
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, event
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import NullPool, StaticPool
+from sqlalchemy.pool import NullPool
 
 from memalchemy import migrate
 from memalchemy.database.backup import Progress, back_up
+from memalchemy.database.borrowed import Borrowed
+from memalchemy.database.handles import Handle, LentHandle, SharedHandle, engine_of
 from memalchemy.database.readers import Readers
 from memalchemy.database.writer import Lease, Writer
 from memalchemy.dialects.sqlite import prepare
@@ -35,105 +36,9 @@ from memalchemy.errors import (
 T = TypeVar("T")
 
 OPEN_TIMEOUT = 30.0
-STEPS_BETWEEN_LOOKS = 10_000
-"""Of SQLite's virtual machine: well under a millisecond, and asking costs next to nothing."""
 
 # The leases that the running task, or one that it was started from, has asked for.
 _borrowed: ContextVar[tuple[tuple[int, Lease], ...]] = ContextVar("memalchemy_borrowed", default=())
-
-
-class _Clock:
-    """When the running statement has had its time. SQLite asks between the steps it takes."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._ends = math.inf
-
-    def start(self) -> None:
-        self._ends = time.monotonic() + self._seconds
-
-    def is_over(self) -> bool:
-        return time.monotonic() > self._ends
-
-
-class _Cursor(sqlite3.Cursor):
-    """A cursor of a connection that has a clock."""
-
-    def execute(self, *args: Any) -> Any:
-        self.connection.clock.start()  # type: ignore[attr-defined]
-        return super().execute(*args)
-
-    def executemany(self, *args: Any) -> Any:
-        self.connection.clock.start()  # type: ignore[attr-defined]
-        return super().executemany(*args)
-
-
-class _Connection(sqlite3.Connection):
-    """A connection whose statements may have a time limit."""
-
-    clock: _Clock | None = None
-    closing: AbstractContextManager[object] = nullcontext()
-    """One at a time: the last to close empties the write-ahead log; of two at once neither is."""
-
-    def limit(self, seconds: float) -> None:
-        """End every statement that runs for longer. COMMIT is never ended: it is too few steps."""
-        self.clock = _Clock(seconds)
-        self.set_progress_handler(self.clock.is_over, STEPS_BETWEEN_LOOKS)
-
-    def cursor(self, *args: Any, **kw: Any) -> Any:
-        if self.clock is not None:
-            args = args or (_Cursor,)
-        return super().cursor(*args, **kw)
-
-    def close(self) -> None:
-        with self.closing:
-            super().close()
-
-
-class _Lent(_Connection):
-    """A connection of a transaction. A cancelled one may be closed in the middle of a statement;
-    unless that is ended first, SQLite keeps the transaction and its lock behind the closed handle.
-    """
-
-    def __init__(self, *args: Any, **kw: Any) -> None:
-        super().__init__(*args, **kw)
-        self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
-
-    def cursor(self, *args: Any, **kw: Any) -> Any:
-        made = super().cursor(*args, **kw)
-        self._cursors.add(made)
-        return made
-
-    def end(self) -> None:
-        """Close what is open on it and roll back."""
-        for cursor in list(self._cursors):
-            cursor.close()
-        if self.in_transaction:
-            self.rollback()
-
-    def close(self) -> None:
-        self.end()
-        super().close()
-
-
-class _Shared(_Lent):
-    """A database in memory is its connection: closing a borrowed one must not end it."""
-
-    def __init__(self, *args: Any, **kw: Any) -> None:
-        super().__init__(*args, **kw)
-        self._functions: set[str] = set()
-
-    def create_function(self, name: str, *args: Any, **kw: Any) -> None:
-        # SQLAlchemy registers its own at each borrowing; SQLite refuses while a statement runs.
-        if name not in self._functions:
-            self._functions.add(name)
-            super().create_function(name, *args, **kw)
-
-    def close(self) -> None:
-        self.end()
-
-    def close_for_good(self) -> None:
-        super().close()
 
 
 class Embedded:
@@ -153,7 +58,7 @@ class Embedded:
         self.may_create = may_create
         self._open_timeout = OPEN_TIMEOUT if open_timeout is None else open_timeout
         self._statement_timeout = statement_timeout
-        self._memory: _Shared | None = None
+        self._memory: SharedHandle | None = None
         self._readers: Readers | None = None
         self._lending: AsyncEngine | None = None
         self._lock = threading.Lock()
@@ -274,14 +179,14 @@ class Embedded:
 
     def _connect_writer(self) -> Connection:
         connect = self._open_memory if self._path is None else self._open_file
-        return _engine(connect).connect()
+        return engine_of(connect).connect()
 
     def _connect_reader(self) -> Connection:
-        return _engine(lambda: self._open_file(read_only=True)).connect()
+        return engine_of(lambda: self._open_file(read_only=True)).connect()
 
     def _open_memory(self) -> sqlite3.Connection:
         self._memory = sqlite3.connect(
-            ":memory:", factory=_Shared, isolation_level=None, check_same_thread=False
+            ":memory:", factory=SharedHandle, isolation_level=None, check_same_thread=False
         )
         self._memory.execute("PRAGMA foreign_keys = ON")
         if self._statement_timeout is not None:
@@ -289,7 +194,7 @@ class Embedded:
         return self._memory
 
     def _open_file(
-        self, *, read_only: bool = False, factory: type[_Connection] = _Connection
+        self, *, read_only: bool = False, factory: type[Handle] = Handle
     ) -> sqlite3.Connection:
         # Switching to WAL needs the file alone for a moment, and SQLite does not wait for that.
         deadline = time.monotonic() + self._open_timeout
@@ -336,7 +241,7 @@ class Embedded:
         return f"{path.as_uri()}?mode=rw"
 
     def _apart(self, job: Callable[[Connection], T]) -> T:
-        engine = _engine(self._open_file)
+        engine = engine_of(self._open_file)
         event.listen(engine, "after_cursor_execute", _to_its_end)
         try:
             with engine.connect() as connection:
@@ -363,10 +268,10 @@ class Embedded:
             assert embedded is not None
             if embedded._memory is not None:
                 return embedded._memory
-            return embedded._open_file(read_only=read_only, factory=_Lent)
+            return embedded._open_file(read_only=read_only, factory=LentHandle)
 
         async def create(*args: Any, **kw: Any) -> aiosqlite.Connection:
-            return await aiosqlite.Connection(open_, iter_chunk_size=64)
+            return await Borrowed(open_, iter_chunk_size=64)
 
         engine = create_async_engine(
             "sqlite+aiosqlite://", poolclass=NullPool, async_creator=create, hide_parameters=True
@@ -390,13 +295,3 @@ def _to_its_end(connection: Connection, cursor: sqlite3.Cursor, *_: Any) -> None
 
 def _begin_immediate(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
-def _engine(connect: Callable[[], sqlite3.Connection]) -> Engine:
-    return create_engine(
-        "sqlite://",
-        creator=connect,
-        poolclass=StaticPool,
-        isolation_level="AUTOCOMMIT",
-        hide_parameters=True,
-    )

@@ -71,6 +71,12 @@ _BY_STATE = {
 }
 
 
+_PUT_OFF = ("gin_pending_list_limit", "384kB")
+"""How much a GIN index holds unmerged, once a save has put words in it. Each search reads all of it,
+and as much again as the index itself takes in the file; the server's 4 MB are 2,000 messages.
+"""
+
+
 class _Array(TypeDecorator[Any]):
     """A list of a column's values. Elements have no length and no collation, and JSON is text."""
 
@@ -148,6 +154,11 @@ class PostgreSQL(Vectors, Upkeep):
 
     def once(self, rows: Select[Any], name: str) -> CTE:
         return rows.cte(name, nesting=True).prefix_with("MATERIALIZED")
+
+    def merging(self, rows: Select[Any]) -> Select[Any]:
+        # For this transaction, and evaluated before the row that it goes with is inserted.
+        name, value = (literal_column(f"'{word}'") for word in _PUT_OFF)
+        return rows.where(func.set_config(name, value, literal_column("true")).is_not(None))
 
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         meta = owner.c.meta

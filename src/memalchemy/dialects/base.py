@@ -156,7 +156,7 @@ class Dialect:
         return rows.cte(name, nesting=True)
 
     def merging(self, rows: Select[Any]) -> Select[Any]:
-        """*rows* to insert one at a time; what a text index has put off is not left to grow long."""
+        """*rows* to insert singly; what a text index has put off is merged before it is much."""
         return rows
 
     def json_equals(self, table: Table, kind: str) -> ColumnElement[bool]:

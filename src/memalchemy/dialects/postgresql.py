@@ -71,9 +71,9 @@ _BY_STATE = {
 }
 
 
-_PUT_OFF = ("gin_pending_list_limit", "384kB")
-"""How much a GIN index holds unmerged, once a save has put words in it. Each search reads all of it,
-and as much again as the index itself takes in the file; the server's 4 MB are 2,000 messages.
+_PUT_OFF = text("set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL")
+"""What a GIN index may hold unmerged when a save puts words in it, unless it says so itself. Each
+search reads all of that; the server's own 4 MB are 2,000 messages.
 """
 
 
@@ -157,8 +157,7 @@ class PostgreSQL(Vectors, Upkeep):
 
     def merging(self, rows: Select[Any]) -> Select[Any]:
         # For this transaction, and evaluated before the row that it goes with is inserted.
-        name, value = (literal_column(f"'{word}'") for word in _PUT_OFF)
-        return rows.where(func.set_config(name, value, literal_column("true")).is_not(None))
+        return rows.where(_PUT_OFF)
 
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         meta = owner.c.meta

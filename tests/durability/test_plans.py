@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from planner import Planner
 from sqlalchemy import Connection
+from sqlalchemy import text as sql
+from sqlalchemy.ext.asyncio import create_async_engine
 from workers import proof
 from workers.states import name_of
 
@@ -169,6 +171,46 @@ async def test_saves_update_their_thread_in_place(postgres: Postgres) -> None:
     assert updates[0] == 495
     assert updates[1] / updates[0] > 0.9
     postgres.drop_database(name)
+
+
+@pytest.fixture
+async def empty(postgres: Postgres) -> AsyncIterator[str]:
+    """A migrated database of the test's own."""
+    name = postgres.create_database()
+    db = Database(postgres.url(name))
+    await db.migrate()
+    await db.close()
+    yield name
+    postgres.drop_database(name)
+
+
+@pytest.mark.parametrize("way", ["plain", "lineage"])
+async def test_saves_leave_a_search_few_words_that_are_not_in_the_index_yet(
+    postgres: Postgres, empty: str, way: str
+) -> None:
+    """A search reads those one by one, and the server alone would put off 4 MB of them."""
+    async with Database(postgres.url(empty)) as db:
+        keep = Checkpointer(db)
+        for number in range(40):
+            said = " ".join(f"w{number}x{each}" for each in range(1_000))
+            options = {"parent_id": str(number - 1)} if number and way == "lineage" else {}
+            await keep.save({"said": said}, "thread", str(number), **options)
+
+    merged = "SELECT gin_clean_pending_list('ix_deltas_search_text')"
+    ((pages,),) = postgres.execute(merged, empty)
+    assert pages <= (384 + 2 * 32) // 8
+
+
+async def test_a_save_leaves_a_hosts_connection_as_it_was(postgres: Postgres, empty: str) -> None:
+    asked = sql("SHOW gin_pending_list_limit")
+    engine = create_async_engine(postgres.url(empty, driver="asyncpg"))
+    async with Database(engine) as db, engine.connect() as host:
+        before = (await host.execute(asked)).scalar_one()
+        await Checkpointer(db).save({"said": "kettle"}, "thread", connection=host)
+        await host.commit()
+        after = (await host.execute(asked)).scalar_one()
+    await engine.dispose()
+    assert before == after
 
 
 @pytest.fixture

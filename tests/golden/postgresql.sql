@@ -1453,7 +1453,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -1519,7 +1520,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -1558,7 +1560,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -1617,7 +1620,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -1664,7 +1668,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -1731,7 +1736,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -1771,7 +1777,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -1831,7 +1838,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -1878,7 +1886,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -1945,7 +1954,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -1985,7 +1995,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -2045,7 +2056,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -2100,7 +2112,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -2175,7 +2188,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -2223,7 +2237,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -2291,7 +2306,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -2347,7 +2363,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -2423,7 +2440,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -2472,7 +2490,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -2541,7 +2560,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -2597,7 +2617,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -2673,7 +2694,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -2722,7 +2744,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -2791,7 +2814,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -2835,7 +2859,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -2899,7 +2924,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -2944,7 +2970,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -3009,7 +3036,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -3054,7 +3082,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
@@ -3119,7 +3148,8 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
     $15::SMALLINT AS status, $16::VARCHAR AS search_text,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
     $19::BYTEA AS payload, head.seq AS seq
-  FROM head),
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
       raw_size, stored_size, occurred_at, created_at, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,

@@ -155,6 +155,10 @@ class Dialect:
         """*rows* as a table that is made once, and not again for each row that it is joined to."""
         return rows.cte(name, nesting=True)
 
+    def merging(self, rows: Select[Any]) -> Select[Any]:
+        """*rows* to insert singly; what a text index has put off is merged before it is much."""
+        return rows
+
     def json_equals(self, table: Table, kind: str) -> ColumnElement[bool]:
         """Whether a key of ``table.meta`` has a value, a JSON value of *kind*.
 

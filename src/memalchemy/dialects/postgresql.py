@@ -71,6 +71,12 @@ _BY_STATE = {
 }
 
 
+_PUT_OFF = text("set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL")
+"""What a GIN index may hold unmerged when a save puts words in it, unless it says so itself. Each
+search reads all of that; the server's own 4 MB are 2,000 messages.
+"""
+
+
 class _Array(TypeDecorator[Any]):
     """A list of a column's values. Elements have no length and no collation, and JSON is text."""
 
@@ -148,6 +154,10 @@ class PostgreSQL(Vectors, Upkeep):
 
     def once(self, rows: Select[Any], name: str) -> CTE:
         return rows.cte(name, nesting=True).prefix_with("MATERIALIZED")
+
+    def merging(self, rows: Select[Any]) -> Select[Any]:
+        # For this transaction, and evaluated before the row that it goes with is inserted.
+        return rows.where(_PUT_OFF)
 
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         meta = owner.c.meta

@@ -311,7 +311,7 @@ def save(d: Dialect, first: str, expected: str, parent: bool, retain: bool) -> E
 
     rows = _delta_values() | {"seq": head.c.seq}
     names = _checkpoint_values(head.c.previous_id) | {"seq": head.c.seq}
-    delta = insert(DELTAS).from_select(list(rows), from_head(rows)).cte("delta")
+    delta = insert(DELTAS).from_select(list(rows), d.merging(from_head(rows))).cte("delta")
     name = d.upsert(
         CHECKPOINTS,
         names,

@@ -6642,6 +6642,204 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
+-- search.embeddings.rank_few(metric=cosine, below=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = (
+    SELECT $4::VARCHAR AS anon_2)
+  AND embeddings.namespace >= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.namespace <= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.model = (
+    SELECT $6::VARCHAR AS anon_4)
+  AND embeddings.dimensions = (
+    SELECT $7::INTEGER AS anon_5)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT (
+    SELECT $8::INTEGER AS anon_6))
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_few(metric=cosine, below=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = (
+    SELECT $4::VARCHAR AS anon_2)
+  AND embeddings.namespace >= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.namespace < (
+    SELECT $6::VARCHAR AS anon_4)
+  AND NOT (embeddings.namespace >= (
+      SELECT $7::VARCHAR AS anon_5)
+    AND embeddings.namespace < (
+      SELECT $8::VARCHAR AS anon_6))
+  AND embeddings.model = (
+    SELECT $9::VARCHAR AS anon_7)
+  AND embeddings.dimensions = (
+    SELECT $10::INTEGER AS anon_8)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT (
+    SELECT $11::INTEGER AS anon_9))
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_few(metric=dot, below=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = (
+    SELECT $4::VARCHAR AS anon_2)
+  AND embeddings.namespace >= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.namespace <= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.model = (
+    SELECT $6::VARCHAR AS anon_4)
+  AND embeddings.dimensions = (
+    SELECT $7::INTEGER AS anon_5)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT (
+    SELECT $8::INTEGER AS anon_6))
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_few(metric=dot, below=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = (
+    SELECT $4::VARCHAR AS anon_2)
+  AND embeddings.namespace >= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.namespace < (
+    SELECT $6::VARCHAR AS anon_4)
+  AND NOT (embeddings.namespace >= (
+      SELECT $7::VARCHAR AS anon_5)
+    AND embeddings.namespace < (
+      SELECT $8::VARCHAR AS anon_6))
+  AND embeddings.model = (
+    SELECT $9::VARCHAR AS anon_7)
+  AND embeddings.dimensions = (
+    SELECT $10::INTEGER AS anon_8)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT (
+    SELECT $11::INTEGER AS anon_9))
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_few(metric=l2, below=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = (
+    SELECT $4::VARCHAR AS anon_2)
+  AND embeddings.namespace >= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.namespace <= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.model = (
+    SELECT $6::VARCHAR AS anon_4)
+  AND embeddings.dimensions = (
+    SELECT $7::INTEGER AS anon_5)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT (
+    SELECT $8::INTEGER AS anon_6))
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_few(metric=l2, below=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = (
+    SELECT $4::VARCHAR AS anon_2)
+  AND embeddings.namespace >= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.namespace < (
+    SELECT $6::VARCHAR AS anon_4)
+  AND NOT (embeddings.namespace >= (
+      SELECT $7::VARCHAR AS anon_5)
+    AND embeddings.namespace < (
+      SELECT $8::VARCHAR AS anon_6))
+  AND embeddings.model = (
+    SELECT $9::VARCHAR AS anon_7)
+  AND embeddings.dimensions = (
+    SELECT $10::INTEGER AS anon_8)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT (
+    SELECT $11::INTEGER AS anon_9))
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
 -- search.embeddings.read_vectors(below=False)
 SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
   embeddings.part AS part, embeddings.vector AS vector

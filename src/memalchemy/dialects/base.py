@@ -99,6 +99,8 @@ class Dialect:
     """One byte, ``-``, as SQL: Oracle reads an empty value as NULL."""
     list_bytes: ClassVar[int | None] = None
     """How long the value of `listed` may be; ``None`` for as long as anyone likes."""
+    plans_for_values: ClassVar[bool] = False
+    """A prepared statement may be planned again for the values of each execution."""
 
     def __str__(self) -> str:
         return self.name
@@ -154,6 +156,10 @@ class Dialect:
     def once(self, rows: Select[Any], name: str) -> CTE:
         """*rows* as a table that is made once, and not again for each row that it is joined to."""
         return rows.cte(name, nesting=True)
+
+    def unforeseen(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
+        """*value* so that no plan depends on it, where the database `plans_for_values`."""
+        return value
 
     def json_equals(self, table: Table, kind: str) -> ColumnElement[bool]:
         """Whether a key of ``table.meta`` has a value, a JSON value of *kind*.
@@ -331,8 +337,8 @@ class Dialect:
         """The same as the vector index of so many dimensions has it, which is near the truth."""
         return None
 
-    def query_vector(self, vector: Sequence[float]) -> Any:
-        """What `vector_distance` and `vector_index_distance` bind."""
+    def query_vector(self, vector: Any) -> Any:
+        """What `vector_distance` and `vector_index_distance` bind for an array of float32."""
         raise NotImplementedError
 
     def only_by_vector_index(self) -> Executable | None:

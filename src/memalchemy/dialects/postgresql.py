@@ -101,6 +101,7 @@ class PostgreSQL(Vectors, Upkeep):
     single_statement_save: ClassVar[bool] = True
     groups_saves: ClassVar[bool] = True
     takes_arrays: ClassVar[bool] = True
+    plans_for_values: ClassVar[bool] = True
     vector_type_commands: ClassVar[tuple[str, ...]] = ("CREATE EXTENSION IF NOT EXISTS vector",)
     server_version: ClassVar[str] = "SHOW server_version"
     byte_literal: ClassVar[str] = "'\\x2d'"
@@ -148,6 +149,11 @@ class PostgreSQL(Vectors, Upkeep):
 
     def once(self, rows: Select[Any], name: str) -> CTE:
         return rows.cte(name, nesting=True).prefix_with("MATERIALIZED")
+
+    def unforeseen(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
+        # A query of its own is computed when the statement runs. Of a plan for the values and one
+        # for all values neither then costs less, so the one for all is made once and kept.
+        return select(value).scalar_subquery()
 
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         meta = owner.c.meta

@@ -47,7 +47,7 @@ LARGEST_HALF = 65_504.0
 """The largest number of half precision; the database refuses to round a larger one to it."""
 SECONDS = 10.0
 """How long it is believed which indexes there are, and which namespaces are large."""
-SPARE = 8
+SPARE = 4
 """Vectors that are asked for beyond the items wanted, for those that have expired."""
 
 

@@ -179,15 +179,20 @@ def rank_few(d: Dialect, metric: str, below: bool) -> Executable | None:
     """
     if not d.plans_for_values or not d.compares_vectors:
         return None
-    namespace, path = EMBEDDINGS.c.namespace, _bound("k_namespace", EMBEDDINGS.c.namespace)
-    scope = in_scope(EMBEDDINGS, True)
-    if not below:
-        # Of a range that it does not see the planner expects one row in two hundred; of a value,
-        # the average, which may be so many that it would read the whole table.
-        tenant = EMBEDDINGS.c.tenant == _bound("k_tenant", EMBEDDINGS.c.tenant)
-        scope = and_(tenant, namespace >= path, namespace <= path)
+    tenant = EMBEDDINGS.c.tenant == _bound("k_tenant", EMBEDDINGS.c.tenant)
+    path = _just("k_namespace", EMBEDDINGS.c.namespace)
+    scope = in_scope(EMBEDDINGS, True) if below else and_(tenant, path)
+    dimensions = EMBEDDINGS.c.dimensions == _bound("p_dimensions", EMBEDDINGS.c.dimensions)
+    condition = and_(scope, _just("p_model", EMBEDDINGS.c.model), dimensions)
     limit = d.unforeseen(_integer("p_limit"))
-    return _rank(d, metric, _unforeseen(d, and_(scope, of_kind())), limit)
+    return _rank(d, metric, _unforeseen(d, condition), limit)
+
+
+def _just(name: str, column: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Equal, as a range: of one that it does not see the planner expects one row in two hundred; of
+    a value, the average, which may be so many that it would read the whole table.
+    """
+    return and_(column >= _bound(name, column), column <= _bound(name, column))
 
 
 def _rank(

@@ -5,7 +5,7 @@ Knows no table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -17,6 +17,12 @@ from memalchemy.codec import vectors
 from memalchemy.keys import decode_id, encode_id
 
 # A dialect's own types are imported where they are needed: most processes need one database's.
+
+
+Reader = Callable[[Any], Any] | None
+"""What makes a value of what a driver gives, without what SQLAlchemy puts around it: it is called
+for each value of each row. ``None`` if the driver gives the value itself.
+"""
 
 
 class Key(TypeDecorator[str]):
@@ -40,6 +46,10 @@ class Key(TypeDecorator[str]):
     def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
         return None if value is None else decode_id(value)
 
+    def reader(self, dialect: Dialect) -> Reader:
+        """The same as `process_result_value`."""
+        return _id
+
 
 class Path(Key):
     """A namespace column: already encoded as ``/a/b/``, so only the byte order matters."""
@@ -51,6 +61,10 @@ class Path(Key):
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
         return value
+
+    def reader(self, dialect: Dialect) -> Reader:
+        """The same as `process_result_value`."""
+        return None
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -86,6 +100,10 @@ class UtcDateTime(TypeDecorator[datetime]):
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
+    def reader(self, dialect: Dialect) -> Reader:
+        """The same as `process_result_value`."""
+        return None if dialect.driver == "asyncpg" else _processed(self, dialect)
+
 
 class Json(TypeDecorator[Any]):
     """Filterable metadata: JSONB, native JSON or text; sorted keys, so equal values are equal."""
@@ -105,6 +123,10 @@ class Json(TypeDecorator[Any]):
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
         return _without_decimals(value) if dialect.name == "oracle" else value
+
+    def reader(self, dialect: Dialect) -> Reader:
+        """The same as `process_result_value`."""
+        return None if dialect.driver == "asyncpg" else _processed(self, dialect)
 
 
 class Payload(TypeDecorator[bytes]):
@@ -164,6 +186,15 @@ class Vector(TypeDecorator[Sequence[float]]):
         if isinstance(value, str):
             return [float(number) for number in value[1:-1].split(",")]
         return list(value)
+
+
+def _id(stored: str | None) -> str | None:
+    return None if stored is None else decode_id(stored)
+
+
+def _processed(type_: TypeEngine[Any], dialect: Dialect) -> Reader:
+    made: Reader = type_.dialect_impl(dialect).result_processor(dialect, None)
+    return made
 
 
 def _sorted(value: Any) -> Any:

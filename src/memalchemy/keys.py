@@ -181,6 +181,7 @@ def _path_of(parts: tuple[str, ...]) -> str:
     return path
 
 
+@lru_cache(maxsize=1024)
 def decode_namespace(path: str) -> tuple[str, ...]:
     """The inverse of `encode_namespace`."""
     return tuple(

@@ -21,6 +21,8 @@ class Plan:
     scanned: set[str] = field(default_factory=set)
     """The tables it reads from end to end."""
     indexes: set[str] = field(default_factory=set)
+    is_generic: bool = False
+    """Whether it is the one for all values, which is made once."""
 
     def add(self, node: dict[str, Any]) -> Plan:
         if node["Node Type"] == "Seq Scan":
@@ -69,9 +71,12 @@ class Planner:
                 (explained,) = run(
                     f"EXPLAIN (FORMAT JSON) EXECUTE asked{given}".encode()
                 ).fetchone()  # type: ignore[misc]
+            (generic,) = run(
+                "SELECT generic_plans > 0 FROM pg_prepared_statements WHERE name = 'asked'"
+            ).fetchone()  # type: ignore[misc]
         finally:
             run("DEALLOCATE asked")
-        return Plan().add(explained[0]["Plan"])
+        return Plan(is_generic=generic).add(explained[0]["Plan"])
 
 
 async def _sqlalchemy_dialect(url: str) -> Any:

@@ -103,6 +103,21 @@ def test_postgresql_scans_no_items(planner: Planner, name: str, mode: str) -> No
     assert plan.scanned <= {"embeddings"}
 
 
+@pytest.mark.parametrize("words", ["number7", "number7 number8 word7 word8"])
+def test_postgresql_plans_a_search_by_words_once_however_often_one_searches(
+    planner: Planner, words: str
+) -> None:
+    d = planner.memalchemy
+    scope = d.item_scope("default", "/space 7/", False, [])
+    terms = d.text_terms(text.query_terms(words))
+
+    plan = planner.plan(search_items(d, below=False, whole=True), "auto", terms=terms, **scope)
+
+    assert plan.is_generic
+    assert "ix_store_items_search" in plan.indexes
+    assert not plan.scanned
+
+
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("plans") / "agent.db"

@@ -6672,6 +6672,216 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
+-- search.embeddings.rank_few(metric=cosine, below=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = (
+    SELECT $4::VARCHAR AS anon_2)
+  AND embeddings.namespace >= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.namespace <= (
+    SELECT $5::VARCHAR AS anon_4)
+  AND embeddings.model >= (
+    SELECT $6::VARCHAR AS anon_5)
+  AND embeddings.model <= (
+    SELECT $6::VARCHAR AS anon_6)
+  AND embeddings.dimensions = (
+    SELECT $7::INTEGER AS anon_7)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT (
+    SELECT $8::INTEGER AS anon_8))
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_few(metric=cosine, below=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <=> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = (
+    SELECT $4::VARCHAR AS anon_2)
+  AND embeddings.namespace >= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.namespace < (
+    SELECT $6::VARCHAR AS anon_4)
+  AND NOT (embeddings.namespace >= (
+      SELECT $7::VARCHAR AS anon_5)
+    AND embeddings.namespace < (
+      SELECT $8::VARCHAR AS anon_6))
+  AND embeddings.model >= (
+    SELECT $9::VARCHAR AS anon_7)
+  AND embeddings.model <= (
+    SELECT $9::VARCHAR AS anon_8)
+  AND embeddings.dimensions = (
+    SELECT $10::INTEGER AS anon_9)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT (
+    SELECT $11::INTEGER AS anon_10))
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_few(metric=dot, below=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = (
+    SELECT $4::VARCHAR AS anon_2)
+  AND embeddings.namespace >= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.namespace <= (
+    SELECT $5::VARCHAR AS anon_4)
+  AND embeddings.model >= (
+    SELECT $6::VARCHAR AS anon_5)
+  AND embeddings.model <= (
+    SELECT $6::VARCHAR AS anon_6)
+  AND embeddings.dimensions = (
+    SELECT $7::INTEGER AS anon_7)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT (
+    SELECT $8::INTEGER AS anon_8))
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_few(metric=dot, below=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <#> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = (
+    SELECT $4::VARCHAR AS anon_2)
+  AND embeddings.namespace >= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.namespace < (
+    SELECT $6::VARCHAR AS anon_4)
+  AND NOT (embeddings.namespace >= (
+      SELECT $7::VARCHAR AS anon_5)
+    AND embeddings.namespace < (
+      SELECT $8::VARCHAR AS anon_6))
+  AND embeddings.model >= (
+    SELECT $9::VARCHAR AS anon_7)
+  AND embeddings.model <= (
+    SELECT $9::VARCHAR AS anon_8)
+  AND embeddings.dimensions = (
+    SELECT $10::INTEGER AS anon_9)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT (
+    SELECT $11::INTEGER AS anon_10))
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_few(metric=l2, below=False)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = (
+    SELECT $4::VARCHAR AS anon_2)
+  AND embeddings.namespace >= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.namespace <= (
+    SELECT $5::VARCHAR AS anon_4)
+  AND embeddings.model >= (
+    SELECT $6::VARCHAR AS anon_5)
+  AND embeddings.model <= (
+    SELECT $6::VARCHAR AS anon_6)
+  AND embeddings.dimensions = (
+    SELECT $7::INTEGER AS anon_7)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT (
+    SELECT $8::INTEGER AS anon_8))
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search.embeddings.rank_few(metric=l2, below=True)
+WITH near AS MATERIALIZED (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, embeddings.vector <-> (
+    SELECT CAST($3::VARCHAR AS VECTOR) AS anon_1) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = (
+    SELECT $4::VARCHAR AS anon_2)
+  AND embeddings.namespace >= (
+    SELECT $5::VARCHAR AS anon_3)
+  AND embeddings.namespace < (
+    SELECT $6::VARCHAR AS anon_4)
+  AND NOT (embeddings.namespace >= (
+      SELECT $7::VARCHAR AS anon_5)
+    AND embeddings.namespace < (
+      SELECT $8::VARCHAR AS anon_6))
+  AND embeddings.model >= (
+    SELECT $9::VARCHAR AS anon_7)
+  AND embeddings.model <= (
+    SELECT $9::VARCHAR AS anon_8)
+  AND embeddings.dimensions = (
+    SELECT $10::INTEGER AS anon_9)
+  ORDER BY distance, embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
+  LIMIT (
+    SELECT $11::INTEGER AS anon_10))
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $2::INTEGER) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = $4::VARCHAR
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
 -- search.embeddings.read_vectors(below=False)
 SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
   embeddings.part AS part, embeddings.vector AS vector
@@ -6938,10 +7148,13 @@ LIMIT $2
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  FROM unnest((
+      SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
   JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
             '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($3::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))),
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($3::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))
+  WHERE length(anon_2.term) BETWEEN $4::INTEGER
+  AND $5::INTEGER),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
@@ -6980,10 +7193,12 @@ ranked AS (
     ranked.bits AS bits
   FROM ranked
   WHERE ranked.expires_at IS NULL
-  OR ranked.expires_at > $4::TIMESTAMP WITH TIME ZONE
+  OR ranked.expires_at > $6::TIMESTAMP WITH TIME ZONE
   ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
-  LIMIT $5
-  OFFSET $6::INTEGER)
+  LIMIT (
+    SELECT $7::INTEGER AS anon_4)
+  OFFSET (
+    SELECT $8::INTEGER AS anon_5))
 SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score
@@ -6994,10 +7209,13 @@ ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  FROM unnest((
+      SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
   JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
             '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($3::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))),
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($3::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))
+  WHERE length(anon_2.term) BETWEEN $4::INTEGER
+  AND $5::INTEGER),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
@@ -7036,10 +7254,12 @@ ranked AS (
     ranked.bits AS bits
   FROM ranked
   WHERE ranked.expires_at IS NULL
-  OR ranked.expires_at > $4::TIMESTAMP WITH TIME ZONE
+  OR ranked.expires_at > $6::TIMESTAMP WITH TIME ZONE
   ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
-  LIMIT $5
-  OFFSET $6::INTEGER)
+  LIMIT (
+    SELECT $7::INTEGER AS anon_4)
+  OFFSET (
+    SELECT $8::INTEGER AS anon_5))
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value,
@@ -7047,7 +7267,7 @@ SELECT store_items.namespace, store_items.key, store_items.meta, store_items.ver
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score
 FROM best
-JOIN store_items ON store_items.tenant = $7::VARCHAR
+JOIN store_items ON store_items.tenant = $9::VARCHAR
 AND store_items.namespace = best.namespace
 AND store_items.key = best.key
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
@@ -7056,10 +7276,13 @@ ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  FROM unnest((
+      SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
   JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
             '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($3::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))),
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($3::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))
+  WHERE length(anon_2.term) BETWEEN $4::INTEGER
+  AND $5::INTEGER),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
@@ -7098,12 +7321,14 @@ ranked AS (
     ranked.bits AS bits
   FROM ranked
   WHERE (ranked.expires_at IS NULL
-    OR ranked.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-  AND NOT (ranked.namespace >= $5::VARCHAR
-    AND ranked.namespace < $6::VARCHAR)
+    OR ranked.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND NOT (ranked.namespace >= $7::VARCHAR
+    AND ranked.namespace < $8::VARCHAR)
   ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
-  LIMIT $7
-  OFFSET $8::INTEGER)
+  LIMIT (
+    SELECT $9::INTEGER AS anon_4)
+  OFFSET (
+    SELECT $10::INTEGER AS anon_5))
 SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score
@@ -7114,10 +7339,13 @@ ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  FROM unnest((
+      SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
   JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
             '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($3::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))),
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($3::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))
+  WHERE length(anon_2.term) BETWEEN $4::INTEGER
+  AND $5::INTEGER),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
@@ -7156,12 +7384,14 @@ ranked AS (
     ranked.bits AS bits
   FROM ranked
   WHERE (ranked.expires_at IS NULL
-    OR ranked.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-  AND NOT (ranked.namespace >= $5::VARCHAR
-    AND ranked.namespace < $6::VARCHAR)
+    OR ranked.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND NOT (ranked.namespace >= $7::VARCHAR
+    AND ranked.namespace < $8::VARCHAR)
   ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
-  LIMIT $7
-  OFFSET $8::INTEGER)
+  LIMIT (
+    SELECT $9::INTEGER AS anon_4)
+  OFFSET (
+    SELECT $10::INTEGER AS anon_5))
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value,
@@ -7169,7 +7399,7 @@ SELECT store_items.namespace, store_items.key, store_items.meta, store_items.ver
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score
 FROM best
-JOIN store_items ON store_items.tenant = $9::VARCHAR
+JOIN store_items ON store_items.tenant = $11::VARCHAR
 AND store_items.namespace = best.namespace
 AND store_items.key = best.key
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key

@@ -114,6 +114,8 @@ UNLIKE = {
             "compares_vectors",
             "counts_vector_changes",
             "row_position",
+            "plans_for_values",
+            "unforeseen",
             "vector_distance",
             "query_vector",
             "vector_index_distance",

@@ -20,8 +20,9 @@ from memalchemy.errors import (
     Conflict,
     NotFound,
 )
+from memalchemy.events import Event
 from memalchemy.search import distances, indexes
-from memalchemy.search.embeddings import rank_all, rank_by_index
+from memalchemy.search.embeddings import rank_all, rank_by_index, rank_few
 from memalchemy.search.indexes import build_index, drop_index, list_indexes
 from memalchemy.search.vectors import METRICS, nearest
 from search.vectors_in import NOW, by_hand, places, put, wanted
@@ -145,7 +146,39 @@ async def test_a_callers_transaction_keeps_its_settings(
         assert (await tx.exec_driver_sql(asked)).scalar() == "onoff"
 
 
-@pytest.mark.parametrize("how", ["by the index", "each compared"])
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("below", [False, True])
+async def test_few_that_are_searched_again_are_counted_once_and_found_as_before(
+    db: Database, metric: Any, below: bool
+) -> None:
+    spaces = [HERE, (*HERE, "a")] if below else [HERE]
+    made: dict[Any, Any] = {
+        (space, f"k{n}"): {("/text", part): RANDOM.standard_normal(8) for part in range(3)}
+        for space in spaces
+        for n in range(30)
+    }
+    query = RANDOM.standard_normal(8)
+    await put(db, made)
+    await put(db, {(("other",), "near"): query, (("notes1",), "near"): query})
+    await put(db, {(HERE, "another model"): query}, model="m2")
+    await put(db, {(HERE, "another size"): query[:6]})
+    await put(db, {(HERE, f"gone {n}"): query for n in range(9)}, expires_at=NOW)
+    await put(db.for_tenant("another"), {(HERE, "near"): query})
+    trips = []
+    for _ in range(4):
+        event = Event("store.search")
+        asked = wanted(db, HERE, query, metric=metric, below=below)
+        ranking = nearest(db, asked, NOW, event=event)
+        found = places(await ranking.page(1)) + places(await ranking.page(100))
+        assert found == by_hand(made, query, metric)
+        assert ranking.plan.strategy == "exact vectors"
+        trips.append(event.round_trips)
+    first, *_ = trips
+    assert trips[2:] == [trips[1] - 1] * 2  # without the count, and what those before took
+    assert first > trips[1]  # it has looked for indexes
+
+
+@pytest.mark.parametrize("how", ["by the index", "each compared", "few, each compared"])
 async def test_the_plan_is_the_one_that_was_chosen_in_fifty_executions(
     db: Database, vectors: dict[Any, Any], postgres: Postgres, name: str, how: str
 ) -> None:
@@ -154,8 +187,10 @@ async def test_the_plan_is_the_one_that_was_chosen_in_fifty_executions(
     given = {"metric": "cosine", "below": False}
     if how == "by the index":
         statement = rank_by_index(db.dialect, dimensions=DIMENSIONS, **given)
-    else:
+    elif how == "each compared":
         statement = rank_all(db.dialect, among=False, **given)
+    else:
+        statement = rank_few(db.dialect, **given)
     compiled = statement.compile(dialect=dialect("postgresql"))
     query = "[" + ",".join(map(str, RANDOM.standard_normal(DIMENSIONS))) + "]"
     with psycopg.connect(postgres.url(name), autocommit=True) as connection:
@@ -183,10 +218,14 @@ async def test_the_plan_is_the_one_that_was_chosen_in_fifty_executions(
                     row[0] for row in connection.execute(f"EXPLAIN EXECUTE ranking({arguments})")
                 )
             assert (f"Index Scan using {made.name}" in plan) == (how == "by the index"), plan
+            if how == "few, each compared":
+                assert "Index Scan using ix_embeddings_tenant_namespace_model_dim" in plan, plan
         (counts,) = connection.execute(
             "SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE name = 'ranking'"
         )
     assert sum(counts) == 50
+    if how == "few, each compared":
+        assert counts == (45, 5)  # made once, where five were made for the values to compare with
 
 
 async def test_building_tells_how_far_it_is_and_another_may_write(

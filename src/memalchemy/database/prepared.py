@@ -45,11 +45,16 @@ class Plan:
         names = [c.key for c in columns]
         self._named = partial(tuple.__new__, _row_type(names))
         self._nameless = NAMELESS in statement.get_execution_options()
-        readers = [
-            # SQLAlchemy's would want the code of the type that the server sends.
-            _float if isinstance(c.type, Float) else processor(c.type, "result_processor", None)
-            for c in columns
-        ]
+
+        def reader(type_: Any) -> Processor:
+            if isinstance(type_, Float):
+                return _float  # SQLAlchemy's would want the code of the type that the server sends
+            if hasattr(type_, "reader"):
+                own: Processor = type_.reader(dialect)
+                return own
+            return processor(type_, "result_processor", None)
+
+        readers = [reader(c.type) for c in columns]
         self._readers = [(at, read) for at, read in enumerate(readers) if read is not None]
 
     def values(self, given: Mapping[str, Any]) -> list[Any]:

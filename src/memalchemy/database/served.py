@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import uuid
 import weakref
@@ -26,6 +27,7 @@ T = TypeVar("T")
 _AUTOCOMMIT = {"isolation_level": "AUTOCOMMIT"}
 
 _OF_THE_POOL = {"pool_size", "max_overflow", "pool_timeout", "pool_recycle", "pool_pre_ping"}
+_first_value = json.JSONDecoder().raw_decode
 _CACHES = ("statement_cache_size", "prepared_statement_cache_size")
 
 # Engines inherited through a fork share sockets with the parent: never used, never closed here.
@@ -230,7 +232,9 @@ def _options(
 ) -> dict[str, Any]:
     """Engine options: ours, under what the user gave."""
     connect_args = dict(target.connect_args)
+    options: dict[str, Any] = {"hide_parameters": True}
     if target.url.drivername == "postgresql+asyncpg":
+        options["json_deserializer"] = _read_json
         connect_args.setdefault("timeout", connect_timeout)
         if statement_timeout is not None:
             connect_args["command_timeout"] = statement_timeout
@@ -249,7 +253,6 @@ def _options(
             connect_args["options"] = f"{connect_args.get('options', '')} {timeout}".strip()
     elif target.dialect == "oracle":
         connect_args.setdefault("tcp_connect_timeout", connect_timeout)
-    options: dict[str, Any] = {"hide_parameters": True}
     if pgbouncer:
         options["poolclass"] = NullPool
     theirs = dict(given.get("connect_args", {}))
@@ -260,3 +263,11 @@ def _options(
     if "options" in theirs:
         theirs["options"] = f"{connect_args.get('options', '')} {theirs['options']}".strip()
     return options | given | {"connect_args": connect_args | theirs}
+
+
+def _read_json(text: str) -> Any:
+    """`json.loads`; what is of the type jsonb has nothing around it that had to be looked for."""
+    try:
+        return _first_value(text)[0]
+    except ValueError:
+        return json.loads(text)

@@ -99,6 +99,8 @@ class Dialect:
     """One byte, ``-``, as SQL: Oracle reads an empty value as NULL."""
     list_bytes: ClassVar[int | None] = None
     """How long the value of `listed` may be; ``None`` for as long as anyone likes."""
+    plans_for_values: ClassVar[bool] = False
+    """A prepared statement may be planned again for the values of each execution."""
 
     def __str__(self) -> str:
         return self.name
@@ -158,6 +160,10 @@ class Dialect:
     def merging(self, rows: Select[Any]) -> Select[Any]:
         """*rows* to insert singly; what a text index has put off is merged before it is much."""
         return rows
+
+    def unforeseen(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
+        """*value* so that no plan depends on it, where the database `plans_for_values`."""
+        return value
 
     def json_equals(self, table: Table, kind: str) -> ColumnElement[bool]:
         """Whether a key of ``table.meta`` has a value, a JSON value of *kind*.
@@ -335,8 +341,8 @@ class Dialect:
         """The same as the vector index of so many dimensions has it, which is near the truth."""
         return None
 
-    def query_vector(self, vector: Sequence[float]) -> Any:
-        """What `vector_distance` and `vector_index_distance` bind."""
+    def query_vector(self, vector: Any) -> Any:
+        """What `vector_distance` and `vector_index_distance` bind for an array of float32."""
         raise NotImplementedError
 
     def only_by_vector_index(self) -> Executable | None:

@@ -255,8 +255,8 @@ class Oracle(Dialect):
         )
         return distance
 
-    def query_vector(self, vector: Sequence[float]) -> Any:
-        return vector
+    def query_vector(self, vector: Any) -> Any:
+        return vector.tolist()
 
     def vector_index_commands(
         self, metric: str, dimensions: int, schema: str | None, *, drop: bool = False

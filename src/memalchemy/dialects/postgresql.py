@@ -107,6 +107,7 @@ class PostgreSQL(Vectors, Upkeep):
     single_statement_save: ClassVar[bool] = True
     groups_saves: ClassVar[bool] = True
     takes_arrays: ClassVar[bool] = True
+    plans_for_values: ClassVar[bool] = True
     vector_type_commands: ClassVar[tuple[str, ...]] = ("CREATE EXTENSION IF NOT EXISTS vector",)
     server_version: ClassVar[str] = "SHOW server_version"
     byte_literal: ClassVar[str] = "'\\x2d'"
@@ -159,6 +160,11 @@ class PostgreSQL(Vectors, Upkeep):
         # For this transaction, and evaluated before the row that it goes with is inserted.
         return rows.where(_PUT_OFF)
 
+    def unforeseen(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
+        # A query of its own is computed when the statement runs. Of a plan for the values and one
+        # for all values neither then costs less, so the one for all is made once and kept.
+        return select(value).scalar_subquery()
+
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         meta = owner.c.meta
         key = cast(bindparam("match_key", type_=Text), Text)
@@ -195,10 +201,9 @@ class PostgreSQL(Vectors, Upkeep):
         )
 
     def item_hits(self, below: bool) -> FromClause:
+        given = cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text))
         terms = (
-            func.unnest(cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text)))
-            .table_valued("term", name="terms")
-            .render_derived()
+            func.unnest(self.unforeseen(given)).table_valued("term", name="terms").render_derived()
         )
         items = StoreItemRow.__table__
         query = _scope().op("&&")(func.to_tsquery(literal_column("'simple'"), terms.c.term))
@@ -208,6 +213,9 @@ class PostgreSQL(Vectors, Upkeep):
                 *(items.c[name] for name in ("namespace", "key", "updated_at", "expires_at")),
             )
             .select_from(terms.join(items, item_vector(items).bool_op("@@")(query)))
+            # All are. But of an array that it does not see the planner expects ten terms, and for
+            # so many it may compile the plan, which takes longer than the search.
+            .where(func.length(terms.c.term).between(1, 2**31 - 1))
             .cte("hits")
         )
 

@@ -5,7 +5,6 @@ How a search chooses among them is no business of this file.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -121,7 +120,7 @@ class Vectors(Dialect):
         return bindparam(name, type_=LargeBinary)
 
     def vector_parameter(self, vector: bytes, native: bool) -> Any:
-        return _spelt(vectors.from_bytes(vector).tolist()) if native else vector
+        return orjson.dumps(vectors.from_bytes(vector).tolist()).decode() if native else vector
 
     def vector_out(self, vector: ColumnElement[Any], native: bool) -> ColumnElement[Any]:
         # As text: a driver knows the native type only once it has been introduced to it.
@@ -139,8 +138,9 @@ class Vectors(Dialect):
         wanted = _once(cast(_given(name), half))
         return cast(vector, half).op(_OPERATORS[metric], return_type=Float())(wanted)
 
-    def query_vector(self, vector: Sequence[float]) -> Any:
-        return _spelt(vector)
+    def query_vector(self, vector: Any) -> Any:
+        # In the digits that single precision takes: half as many to send and to read.
+        return orjson.dumps(vector, option=orjson.OPT_SERIALIZE_NUMPY).decode()
 
     def only_by_vector_index(self) -> Executable | None:
         # Of the ways to the order that is asked for, only the index's is left, whatever the planner
@@ -199,10 +199,6 @@ def _given(name: str) -> ColumnElement[Any]:
     of numbers would cost a driver more than the server saves by reading them in binary.
     """
     return cast(bindparam(name, type_=Text), PgVector)
-
-
-def _spelt(vector: Sequence[float]) -> str:
-    return orjson.dumps([float(number) for number in vector]).decode()
 
 
 def _once(value: ColumnElement[Any]) -> ColumnElement[Any]:

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from memalchemy.search.embeddings import (
     only_by_vector_index,
     rank_all,
     rank_by_index,
+    rank_few,
     vector_indexes,
 )
 from memalchemy.search.nearness import Item, Near, Wanted
@@ -45,12 +47,18 @@ LARGEST_HALF = 65_504.0
 """The largest number of half precision; the database refuses to round a larger one to it."""
 SECONDS = 10.0
 """How long it is believed which indexes there are, and which namespaces are large."""
-SPARE = 8
+SPARE = 4
 """Vectors that are asked for beyond the items wanted, for those that have expired."""
 
 
+_PLACE = attrgetter("distance", "namespace", "key", "field", "part")
+
 SHORT = 8192
 """Bytes of a value that is read along with its distance, though it may not be wanted."""
+
+
+Scope = tuple[str, str, bool, str, int]
+"""Whose vectors are searched: tenant, path, below, model and dimensions."""
 
 
 @dataclass
@@ -60,11 +68,24 @@ class Known:
     native: bool = False
     indexes: frozenset[str] = frozenset()
     seen: float = -SECONDS
-    numbers: dict[tuple[Any, ...], tuple[int, float]] = field(default_factory=dict)
+    numbers: dict[Scope, tuple[int | None, float]] = field(default_factory=dict)
 
     @property
     def is_fresh(self) -> bool:
         return self.native and time.monotonic() - self.seen < SECONDS
+
+    def number_of(self, scope: Scope) -> int | None:
+        """How many vectors a scope has, if they were counted lately."""
+        return self.numbers[scope][0] if self.was_searched(scope) else None
+
+    def was_searched(self, scope: Scope) -> bool:
+        return scope in self.numbers and time.monotonic() - self.numbers[scope][1] < SECONDS
+
+    def remember(self, scope: Scope, number: int | None) -> None:
+        """That a scope was searched, and how many vectors it has, if they were counted."""
+        if len(self.numbers) > 1000:
+            self.numbers.clear()
+        self.numbers[scope] = (number, time.monotonic())
 
 
 _known: weakref.WeakKeyDictionary[object, Known] = weakref.WeakKeyDictionary()
@@ -131,15 +152,23 @@ class InDatabase:
         self._binds = scope_binds(wanted.tenant, wanted.path, wanted.below) | {
             "p_model": wanted.model,
             "p_dimensions": wanted.dimensions,
-            "p_vector": db.dialect.query_vector(wanted.vector.tolist()),
+            "p_vector": db.dialect.query_vector(wanted.vector),
             "p_now": now,
         }
+        self._scope: Scope = (
+            wanted.tenant,
+            wanted.path,
+            wanted.below,
+            wanted.model,
+            wanted.dimensions,
+        )
         self._given: set[Item] = set()
-        self._ready: list[Near] = []
+        self._ready: list[Any] = []
         self._limit = 0
         self._longest = SHORT
         self._is_all = False
         self._by_index: bool | None = None
+        self._few = False
 
     async def page(self, count: int) -> list[Near]:
         """The next *count* items; fewer at the end."""
@@ -155,9 +184,9 @@ class InDatabase:
             self._take(rows)
             self._is_all = len(rows) < self._limit
         page, self._ready = self._ready[:count], self._ready[count:]
-        self._given |= {(near.namespace, near.key) for near in page}
+        self._given |= {(row.namespace, row.key) for row in page}
         self.exhausted = len(page) < count
-        return page
+        return [self._near(row) for row in page]
 
     async def _choose(self) -> bool:
         """Whether to ask the index."""
@@ -165,6 +194,7 @@ class InDatabase:
         name = vector_index_name(wanted.metric, dimensions)
         if dimensions not in INDEXED_DIMENSIONS or name not in self.known.indexes:
             self._plan("exact vectors", "there is no vector index of this size and metric")
+            await self._see_whether_few()
             return False
         if float(np.abs(wanted.vector).max()) > LARGEST_HALF:
             self._plan("exact vectors", "the vector has numbers beyond the index's precision")
@@ -173,6 +203,7 @@ class InDatabase:
         if number <= most:
             reason = f"of up to {most:,} vectors comparing all is as fast as the index"
             self._plan("exact vectors", reason, vectors=number)
+            self._few = True
             return False
         width = WIDE if number >= LARGE else WIDER
         self._settings = self.db.dialect.vector_index_settings(width)
@@ -182,11 +213,10 @@ class InDatabase:
 
     async def _number(self) -> int:
         """How many vectors there are, but at most as many as make a difference."""
+        known = self.known.number_of(self._scope)
+        if known is not None:
+            return known
         wanted = self.wanted
-        key = (wanted.tenant, wanted.path, wanted.below, wanted.model, wanted.dimensions)
-        number, seen = self.known.numbers.get(key, (0, -SECONDS))
-        if time.monotonic() - seen < SECONDS:
-            return number
 
         def program() -> Program[int]:
             statement = count_vectors(self.db.dialect, below=wanted.below)
@@ -194,10 +224,17 @@ class InDatabase:
             return int(rows[0][0])
 
         number = await self.db.read(program, **self._options)
-        if len(self.known.numbers) > 1000:
-            self.known.numbers.clear()
-        self.known.numbers[key] = (number, time.monotonic())
+        self.known.remember(self._scope, number)
         return number
+
+    async def _see_whether_few(self) -> None:
+        """Count, but only what is searched again and again: once, that costs more than it saves."""
+        if not self.db.dialect.plans_for_values:
+            return
+        if self.known.was_searched(self._scope):
+            self._few = await self._number() <= many(self.wanted.dimensions)
+        else:
+            self.known.remember(self._scope, None)
 
     async def _ask_index(self, count: int) -> bool:
         """Ask it for the nearest, from the first on; false if it does not have *count* more."""
@@ -214,18 +251,17 @@ class InDatabase:
         return False
 
     def _take(self, rows: Sequence[Any]) -> None:
-        ranked = sorted(
-            (row for row in rows if row.alive),
-            key=lambda row: (row.distance, row.namespace, row.key, row.field, row.part),
-        )
         taken, self._ready = set(self._given), []
-        for row in ranked:
-            item = str(row.namespace), str(row.key)
-            if item not in taken:
+        for row in sorted(rows, key=_PLACE):
+            item = row.namespace, row.key
+            if row.alive and item not in taken:
                 taken.add(item)
-                part = str(row.field), int(row.part)
-                stored = None if row.value is None else row
-                self._ready.append(self.wanted.near(item, part, float(row.distance), stored))
+                self._ready.append(row)
+
+    def _near(self, row: Any) -> Near:
+        item, part = (row.namespace, row.key), (row.field, row.part)
+        stored = None if row.value is None else row
+        return self.wanted.near(item, part, float(row.distance), stored)
 
     def _exact(self) -> Program[Sequence[Any]]:
         d, wanted = self.db.dialect, self.wanted
@@ -235,7 +271,11 @@ class InDatabase:
         binds: dict[str, Any] = {"p_limit": self._limit, "p_longest": self._longest}
         if among is not None:
             (binds["p_keys"],) = key_lists(d, among, most=len(among))
-        statement = rank_all(d, metric=wanted.metric, below=wanted.below, among=among is not None)
+        if self._few and among is None and d.plans_for_values:
+            statement = rank_few(d, metric=wanted.metric, below=wanted.below)
+        else:
+            among_some = among is not None
+            statement = rank_all(d, metric=wanted.metric, below=wanted.below, among=among_some)
         return (yield statement, self._binds | binds)
 
     def _indexed(self) -> Program[Sequence[Any] | None]:

@@ -21,6 +21,7 @@ from sqlalchemy import (
     tuple_,
     type_coerce,
 )
+from sqlalchemy.sql.visitors import replacement_traverse
 from sqlalchemy.types import NULLTYPE
 
 from memalchemy.database import Database
@@ -164,12 +165,51 @@ def rank_all(d: Dialect, metric: str, below: bool, among: bool) -> Executable | 
     """
     if not d.compares_vectors or (among and d.list_bytes is not None):
         return None
+    scope = and_(in_scope(EMBEDDINGS, below), of_kind())
+    if among:
+        scope = and_(scope, is_listed(d, EMBEDDINGS))
+    return _rank(d, metric, scope, _integer("p_limit"))
+
+
+@statement(metric=METRICS, below=(False, True))
+def rank_few(d: Dialect, metric: str, below: bool) -> Executable | None:
+    """`rank_all` of a scope of few vectors, where planning takes longer than comparing them.
+
+    Its plan is the same for every value, and goes by the index of the scope.
+    """
+    if not d.plans_for_values or not d.compares_vectors:
+        return None
+    tenant = EMBEDDINGS.c.tenant == _bound("k_tenant", EMBEDDINGS.c.tenant)
+    path = _just("k_namespace", EMBEDDINGS.c.namespace)
+    scope = in_scope(EMBEDDINGS, True) if below else and_(tenant, path)
+    dimensions = EMBEDDINGS.c.dimensions == _bound("p_dimensions", EMBEDDINGS.c.dimensions)
+    condition = and_(scope, _just("p_model", EMBEDDINGS.c.model), dimensions)
+    limit = d.unforeseen(_integer("p_limit"))
+    return _rank(d, metric, _unforeseen(d, condition), limit)
+
+
+def _just(name: str, column: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Equal, as a range: of one that it does not see the planner expects one row in two hundred; of
+    a value, the average, which may be so many that it would read the whole table.
+    """
+    return and_(column >= _bound(name, column), column <= _bound(name, column))
+
+
+def _rank(
+    d: Dialect, metric: str, scope: ColumnElement[bool], limit: ColumnElement[int]
+) -> Executable:
     distance = d.vector_distance(EMBEDDINGS.c.vector, "p_vector", metric).label("distance")
     part = [EMBEDDINGS.c[name] for name in PART]
-    query = select(*part, distance).where(in_scope(EMBEDDINGS, below), of_kind())
-    if among:
-        query = query.where(is_listed(d, EMBEDDINGS))
-    return _with_life(d, query.order_by(distance, *part))
+    query = select(*part, distance).where(scope)
+    return _with_life(d, query.order_by(distance, *part).limit(limit))
+
+
+def _unforeseen(d: Dialect, condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    def instead(element: Any, **_: Any) -> Any:
+        return d.unforeseen(element) if isinstance(element, BindParameter) else None
+
+    made: ColumnElement[bool] = replacement_traverse(condition, {}, instead)
+    return made
 
 
 @statement(metric=METRICS, below=(False, True), dimensions=INDEXED_DIMENSIONS)
@@ -188,7 +228,7 @@ def rank_by_index(d: Dialect, metric: str, below: bool, dimensions: int) -> Exec
         # The index is of these only, and that has to be seen before any value is bound.
         .where(EMBEDDINGS.c.dimensions == literal_column(str(int(dimensions)), Integer))
     )
-    return _with_life(d, query.order_by(rough))
+    return _with_life(d, query.order_by(rough).limit(_integer("p_limit")))
 
 
 @statement()
@@ -211,7 +251,7 @@ def current_vector_settings(d: Dialect) -> Executable | None:
 
 def _with_life(d: Dialect, query: Select[Any]) -> Executable:
     # The items of the nearest only: joined before, each vector of the scope would be looked up.
-    near = d.once(query.limit(_integer("p_limit")), "near")
+    near = d.once(query, "near")
     alive = case((live_item(), literal_column("1")), else_=literal_column("0")).label("alive")
     own = [ITEMS.c[name] for name in STORED if name not in ("namespace", "key", "value")]
     is_short = d.byte_length(ITEMS.c.value) <= _integer("p_longest")

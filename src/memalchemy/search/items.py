@@ -53,8 +53,8 @@ def _best(d: Dialect, found: CTE, below: bool) -> Select[Any]:
     return (
         query.where(live_item(of), *([not_of_the_house(of)] if below else []))
         .order_by(*_order(found, of))
-        .limit(bindparam("p_limit"))
-        .offset(bindparam("p_offset", type_=Integer))
+        .limit(d.unforeseen(bindparam("p_limit", type_=Integer)))
+        .offset(d.unforeseen(bindparam("p_offset", type_=Integer)))
     )
 
 

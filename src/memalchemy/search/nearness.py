@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -57,18 +57,17 @@ class Wanted:
     @cached_property
     def is_unit(self) -> bool:
         """Whether the vector has the length 1, as models that normalise give them."""
-        return abs(float(np.linalg.norm(self.vector.astype(np.float64))) - 1) < 1e-3
+        return abs(length(self.vector) - 1) < 1e-3
 
     def near(
         self, item: Item, part: tuple[str, int], distance: float, stored: Any | None = None
     ) -> Near:
         """The answer for an item of which one part is so far away."""
-        worth = score(self.metric, distance, unit=self.is_unit)
+        worth = score(self.metric, distance, unit=self.metric == "dot" and self.is_unit)
         return Near(*item, *part, distance, worth, stored)
 
 
-@dataclass(frozen=True, slots=True)
-class Near:
+class Near(NamedTuple):
     """An item that was found: its encoded namespace, its key, and which of its vectors is nearest.
 
     ``distance`` is 0 to 2 for ``cosine``, the negative product for ``dot``, and 0 upward for
@@ -116,13 +115,19 @@ def check_vector(vector: Any, what: str = "embedding") -> Floats:
         raise ValueError(f"{what} has {len(given):,} dimensions; 1 to {MAX_DIMENSIONS:,} can be")
     with np.errstate(over="ignore"):
         made: Floats = np.array(given, dtype=np.float32)
-    if not np.isfinite(made).all():
+    norm = length(made)
+    if not math.isfinite(norm):
         raise ValueError(f"{what} holds NaN, an infinity, or what is too large for float32")
-    norm = float(np.linalg.norm(made.astype(np.float64)))
     if not SHORTEST <= norm <= LONGEST:
         how = "zero" if norm == 0 else f"of the length {norm:.3g}"
         raise ValueError(f"{what} is {how}, which cannot be compared")
     return made
+
+
+def length(vector: Floats) -> float:
+    """The length of a vector: in double precision, which can hold the square of any number here."""
+    doubles = vector.astype(np.float64)
+    return math.sqrt(float(doubles @ doubles))
 
 
 def score(metric: str, distance: float, *, unit: bool = False) -> float:

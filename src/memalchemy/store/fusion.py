@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from memalchemy.contracts import StoreItem
 from memalchemy.keys import encode_namespace
@@ -16,8 +15,7 @@ _RANK = 10
 """Reciprocal rank fusion: how slowly a rank loses its weight."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(NamedTuple):
     """A place in a ranking, with the item that is there."""
 
     item: StoreItem

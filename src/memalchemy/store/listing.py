@@ -273,19 +273,19 @@ class Listing(Shelf):
         *read* are the rows of those that need not be read again.
         """
         rows = {(row.namespace, row.key): row for row in read}
+        missing = [place for place in places if place not in rows]
         statement = queries.read_items(self.db.dialect)
-        missing = (place for place in places if place not in rows)
         for listed in key_lists(self.db.dialect, missing):
             binds = {"k_tenant": self.db.tenant, "p_keys": listed}
             for row in await self._rows(statement, binds, connection, event, stale=True):
                 rows[row.namespace, row.key] = row
-        found: dict[Place, StoreItem] = {}
-        for place in places:
-            if place in rows:
-                item = queries.item(rows[place], self.db.keyring)
-                if wanted is None or wanted.matches(item.value, item.metadata):
-                    found[place] = item
-        return found
+        there = [place for place in places if place in rows]
+        items = queries.items([rows[place] for place in there], self.db.keyring)
+        return {
+            place: item
+            for place, item in zip(there, items, strict=True)
+            if wanted is None or wanted.matches(item.value, item.metadata)
+        }
 
 
 def _sorted(items: list[StoreItem], order: str, after: StoreItem | None) -> list[StoreItem]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -18,7 +19,7 @@ from sqlalchemy import (
     select,
 )
 
-from memalchemy.codec.items import decode_item
+from memalchemy.codec.items import decode_item, decode_items
 from memalchemy.codec.sealing import Keyring
 from memalchemy.contracts import StoreItem
 from memalchemy.dialects import Dialect
@@ -40,10 +41,28 @@ ORDERS = ("newest", "key")
 
 def item(row: Any, keyring: Keyring) -> StoreItem:
     """The item of a row of `stored` columns."""
+    return _with_value(row, value(row, keyring))
+
+
+def items(rows: Sequence[Any], keyring: Keyring) -> list[StoreItem]:
+    """`item` of each row: all at once, where nothing is sealed."""
+    if not keyring.seals:
+        payloads = [bytes(row.value) for row in rows]
+        try:
+            values = decode_items(
+                payloads, [row.checksum for row in rows], [row.codec for row in rows]
+            )
+            return list(map(_with_value, rows, values))
+        except Corrupt:
+            pass  # which of them it is, and what is wrong with it, is found one by one
+    return [item(row, keyring) for row in rows]
+
+
+def _with_value(row: Any, value: Any) -> StoreItem:
     return StoreItem(
         decode_namespace(row.namespace),
         row.key,
-        value(row, keyring),
+        value,
         row.meta,
         row.created_at,
         row.updated_at,

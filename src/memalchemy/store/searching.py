@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -241,20 +242,20 @@ class Searching(Listing):
         if mode == "hybrid":
             most = next((depth for depth in FUSED if limit <= depth), limit)
             both = [
-                await taken(self._by_words(question, most, plans), most),
-                await taken(self._by_meaning(question, most, plans), most),
+                await _gathered(self._by_words(question, most, plans), most),
+                await _gathered(self._by_meaning(question, most, plans), most),
             ]
             found = fused(both, alpha)
             plans.append(SearchPlan("hybrid", "both rankings, fused by reciprocal rank"))
         else:
             leg = self._by_words if mode == "text" else self._by_meaning
-            found = await taken(leg(question, limit, plans), limit)
+            found = await _gathered(leg(question, limit, plans), limit)
         least = -math.inf if question.threshold is None else question.threshold
         return [one for one in found if one.score >= least][:limit]
 
     async def _by_words(
         self, question: Question, limit: int, plans: list[SearchPlan]
-    ) -> AsyncGenerator[Ranked]:
+    ) -> AsyncGenerator[list[Ranked]]:
         terms = text.query_terms(question.query or "")
         plans.append(
             SearchPlan("text", "an index of words, and of the namespace", {"terms": len(terms)})
@@ -274,10 +275,14 @@ class Searching(Listing):
         asked: dict[str, Any] = {"connection": question.connection, "event": question.event}
         statement = search_items(d, below=question.below, whole=True)
         rows = await self._rows(statement, binds, **asked, stale=True)
-        for row in rows:
-            item = queries.item(row, self.db.keyring)
-            if question.filter is None or question.filter.matches(item.value, item.metadata):
-                yield Ranked(item, float(row.score))
+        if question.filter is None:
+            items = queries.items(rows, self.db.keyring)
+            yield [Ranked(item, float(row.score)) for row, item in zip(rows, items, strict=True)]
+        else:  # most likely the first few of them are enough
+            for row in rows:
+                item = queries.item(row, self.db.keyring)
+                if question.filter.matches(item.value, item.metadata):
+                    yield [Ranked(item, float(row.score))]
         statement = search_items(d, below=question.below, whole=False)
         while len(rows) == binds["p_limit"]:
             binds["p_offset"] += len(rows)
@@ -285,12 +290,12 @@ class Searching(Listing):
             binds["p_limit"] = min(max(4 * binds["p_limit"], limit), LARGEST_PAGE)
             rows = await self._rows(statement, binds, **asked, stale=True)
             scores = {(row.namespace, row.key): float(row.score) for row in rows}
-            for place, item in (await self._items(list(scores), question.filter, **asked)).items():
-                yield Ranked(item, scores[place])
+            found = await self._items(list(scores), question.filter, **asked)
+            yield [Ranked(item, scores[place]) for place, item in found.items()]
 
     async def _by_meaning(
         self, question: Question, limit: int, plans: list[SearchPlan]
-    ) -> AsyncGenerator[Ranked]:
+    ) -> AsyncGenerator[list[Ranked]]:
         if question.vector is None or not limit:
             return
         wanted = Wanted(
@@ -326,8 +331,10 @@ class Searching(Listing):
                 question.event,
                 read=[one.stored for one in near if one.stored is not None],
             )
-            for place, item in items.items():
-                yield Ranked(item, by_place[place].score, by_place[place].distance)
+            yield [
+                Ranked(item, by_place[place].score, by_place[place].distance)
+                for place, item in items.items()
+            ]
             near = await ranking.page(size)
 
     async def _has_vectors(self, question: Question) -> bool:
@@ -349,6 +356,15 @@ class Searching(Listing):
 
 
 _LISTED = SearchPlan("list", "nothing was asked for: the newest first")
+
+
+async def _gathered(pages: AsyncGenerator[list[Ranked]], limit: int) -> list[Ranked]:
+    """The first of *pages*, at most *limit*; no page beyond them is asked for."""
+    some: list[Ranked] = []
+    async with aclosing(pages):
+        while len(some) < limit and (page := await anext(pages, None)) is not None:
+            some += page
+    return some[:limit]
 
 
 def _check_threshold(threshold: float | None) -> None:

@@ -134,8 +134,6 @@ class Prepared:
     """Runs statements on one connection that is in autocommit mode and used by one thread."""
 
     driver: ClassVar[str] = "sqlite3"
-    takes_many: ClassVar[bool] = True
-    """Whether one statement is sent with the values of many rows."""
 
     def __init__(self, connection: Connection, plans: Plans = _OF_SQLITE) -> None:
         self.connection = connection
@@ -160,15 +158,10 @@ class Prepared:
 
     def execute(self, statement: Executable, parameters: Parameters) -> Answer | None:
         """Run *statement*; ``None``, and nothing was done, if it takes SQLAlchemy itself."""
-        is_one = isinstance(parameters, Mapping)
-        if parameters is None or not (is_one or self.takes_many):
+        if not isinstance(parameters, Mapping):
             return None
         plan = self._plans.of(statement, self.dialect)
-        if plan is None or (plan.width and not is_one):
-            return None
-        if isinstance(parameters, Mapping):
-            return self._send(plan, plan.values(parameters))
-        return self._send(plan, [plan.values(one) for one in parameters], many=True)
+        return None if plan is None else self._send(plan, plan.values(parameters))
 
     def give_way(self) -> Connection:
         """The connection, for SQLAlchemy to run on it what `execute` does not."""
@@ -180,10 +173,10 @@ class Prepared:
         assert plan is not None
         return plan.sql
 
-    def _send(self, plan: Plan, values: Sequence[Any], *, many: bool = False) -> Answer:
+    def _send(self, plan: Plan, values: Sequence[Any]) -> Answer:
         cursor = self.raw.cursor()
         try:
-            (cursor.executemany if many else cursor.execute)(plan.sql, values)
+            cursor.execute(plan.sql, values)
             rows = plan.rows(cursor.fetchall()) if plan.width else ()
             return Answer(rows, cursor.rowcount)
         except sqlite3.Error as error:

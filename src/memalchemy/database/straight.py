@@ -31,7 +31,6 @@ class Straight(Prepared):
     """
 
     driver: ClassVar[str] = "asyncpg"
-    takes_many: ClassVar[bool] = False
 
     def __init__(self, connection: Connection, plans: Plans) -> None:
         super().__init__(connection, plans)
@@ -59,8 +58,7 @@ class Straight(Prepared):
             raise
         return result
 
-    def _send(self, plan: Plan, values: Sequence[Any], *, many: bool = False) -> Answer:
-        assert not many
+    def _send(self, plan: Plan, values: Sequence[Any]) -> Answer:
         if plan.width:
             answer = self.raw.fetch(plan.sql, *values, timeout=self._timeout(plan.sql))
             rows = plan.rows(self._wait(plan.sql, answer))

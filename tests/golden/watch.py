@@ -109,7 +109,7 @@ class Watch:
         if (id(statement), driver) in self._compared:
             return
         self._compared.add((id(statement), driver))
-        if not moved and normalised(sql) != _golden(statement, database):
+        if not moved and normalised(sql) != golden_text(statement, database):
             self.complaints.append(f"{name} is not sent as it is in the golden file: {sql}")
 
     def _name(self, statement: object) -> str | None:
@@ -127,7 +127,7 @@ _texts: dict[tuple[int, str], tuple[str, object]] = {}
 """With its statement, whose number is no other's as long as it is here."""
 
 
-def _golden(statement: object, database: str) -> str:
+def golden_text(statement: object, database: str) -> str:
     """The text of the golden file, of which a process needs few, and these in every test."""
     key = (id(statement), database)
     if key not in _texts:

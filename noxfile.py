@@ -176,15 +176,17 @@ def _pytest(session: nox.Session, *arguments: str, workers: int = WORKERS) -> No
     failure that does not repeat is named in the first summary, to be looked into, and stops no one.
     """
     cache = os.path.join(session.virtualenv.location, "pytest-cache")
-    command = ("python", "-m", "pytest", "-o", f"cache_dir={cache}", *arguments)
+    command = ("python", "-m", "pytest", "-o", f"cache_dir={cache}")
+    # Each worker takes its part of the tests in their order, then what is left of another's.
+    shared = ("-n", str(workers), "--dist", "worksteal")
     try:
-        # Each worker takes half of the tests in their order, then what is left of the other's.
-        session.run(*command, "-n", str(workers), "--dist", "worksteal")
+        session.run(*command, *shared, *arguments)
     except CommandFailed as failed:
         if failed.reason != f"Returned code {SOME_FAILED}":
             raise  # what did not run cannot be run again
         session.warn("What failed is run again")
-        session.run(*command, "--last-failed", "--last-failed-no-failures", "none")
+        by_themselves = ("-n", "0", "--last-failed", "--last-failed-no-failures", "none")
+        session.run(*command, *arguments, *by_themselves)
         session.warn("It passed the second time: its cause is to be found")
 
 

@@ -25,6 +25,10 @@ EXTRAS = ".[all]"
 FRAMEWORKS = "langgraph,openai-agents,locus,lauren-ai,lazybridge,llm-agents-from-scratch"
 # All but Oracle's, which asks for SQLAlchemy 2.1.
 LOWEST_EXTRAS = ".[postgres,encryption,server]"
+# Processes that share the tests, each with a PostgreSQL of its own; a server of yours has one.
+YOURS = {"POSTGRES_URL", "ORACLE_URL"} & {*os.environ}
+WORKERS = 0 if YOURS else min(os.cpu_count() or 1, 4)
+SOME_FAILED = 1  # as pytest ends
 BEHAVIOUR = ("--databases", "sqlite,postgresql", "tests/behaviour")
 
 
@@ -159,22 +163,30 @@ def bench(session: nox.Session) -> None:
 def _tests(session: nox.Session, *packages: str, only: tuple[str, ...] = ()) -> None:
     session.install(*packages)
     session.install(*nox.project.dependency_groups(nox.project.load_toml(), "test"))
-    _pytest(session, *(session.posargs or only))
+    if session.posargs:
+        _pytest(session, *session.posargs, workers=0)
+    else:
+        _pytest(session, *only)
 
 
-def _pytest(session: nox.Session, *arguments: str) -> None:
+def _pytest(session: nox.Session, *arguments: str, workers: int = WORKERS) -> None:
     """Run tests, and those that fail once more, by themselves.
 
     There are ten thousand, with real processes, kills and clocks, on machines that others share: a
     failure that does not repeat is named in the first summary, to be looked into, and stops no one.
     """
     cache = os.path.join(session.virtualenv.location, "pytest-cache")
-    command = ("python", "-m", "pytest", "-o", f"cache_dir={cache}", *arguments)
+    command = ("python", "-m", "pytest", "-o", f"cache_dir={cache}")
+    # Each worker takes its part of the tests in their order, then what is left of another's.
+    shared = ("-n", str(workers), "--dist", "worksteal")
     try:
-        session.run(*command)
-    except CommandFailed:
+        session.run(*command, *shared, *arguments)
+    except CommandFailed as failed:
+        if failed.reason != f"Returned code {SOME_FAILED}":
+            raise  # what did not run cannot be run again
         session.warn("What failed is run again")
-        session.run(*command, "--last-failed", "--last-failed-no-failures", "none")
+        by_themselves = ("-n", "0", "--last-failed", "--last-failed-no-failures", "none")
+        session.run(*command, *arguments, *by_themselves)
         session.warn("It passed the second time: its cause is to be found")
 
 

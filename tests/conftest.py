@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 import memalchemy
+import neighbours
 import sync_face
 from golden.watch import never_seen
 from memalchemy import migrate as migrate_
@@ -69,6 +70,8 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line("markers", "plaintext_only(reason): what cannot be under --encrypted")
     config.addinivalue_line("markers", "own_keys: says itself what is encrypted, and with what")
+    config.addinivalue_line("markers", "alone: measures time or fills the machine; see neighbours")
+    neighbours.meet(config)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell that starts the suite in the background has Ctrl-C ignored, by children as well.
         signal.signal(signal.SIGINT, signal.default_int_handler)

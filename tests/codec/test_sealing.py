@@ -147,7 +147,9 @@ def test_what_is_not_sealed_is_refused_unless_that_is_allowed() -> None:
     assert allowing.open("zvalue1", 5, b"payload") == ("zvalue1", 5, b"payload")
 
 
-@pytest.mark.parametrize("key", [Fernet.generate_key(), Fernet.generate_key().decode()])
+@pytest.mark.parametrize(
+    "key", [Fernet.generate_key(), Fernet.generate_key().decode()], ids=["bytes", "text"]
+)
 def test_a_fernet_key_is_taken_as_bytes_or_as_text(key: Any) -> None:
     sealed = Keyring([key]).seal("zvalue1", 5, b"payload")
 
@@ -184,8 +186,8 @@ SECRET = "hunter2-hunter2-hunter2-hunter2-hunter2-hunter2"
         [None],
         [42],
         [],
-        KEY,
-        KEY.encode(),
+        pytest.param(KEY, id="text"),
+        pytest.param(KEY.encode(), id="bytes"),
     ],
 )
 def test_anything_else_is_a_value_error_that_shows_no_key(keys: Any) -> None:

@@ -13,6 +13,8 @@ from workers.states import name_of, state_of
 from memalchemy import Checkpointer, Database, DatabaseUnreachable
 from servers import Postgres
 
+pytestmark = pytest.mark.alone
+
 TASKS, THREADS = 500, 50
 
 

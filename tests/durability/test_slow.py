@@ -22,7 +22,7 @@ from workers.states import name_of, state_of
 from memalchemy import Checkpointer, Database, DatabaseUnreachable
 from servers import Postgres
 
-pytestmark = pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
+pytestmark = [pytest.mark.alone, pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])]
 
 PATIENCE = 0.4
 """The statement timeout, in seconds."""

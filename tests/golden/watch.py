@@ -109,7 +109,7 @@ class Watch:
         if (id(statement), driver) in self._compared:
             return
         self._compared.add((id(statement), driver))
-        if not moved and normalised(sql) != normalised(text_of(statement, database)):
+        if not moved and normalised(sql) != golden_text(statement, database):
             self.complaints.append(f"{name} is not sent as it is in the golden file: {sql}")
 
     def _name(self, statement: object) -> str | None:
@@ -121,6 +121,18 @@ class Watch:
             }
         found = self._names.get(id(statement))
         return found[0] if found is not None and found[1] is statement else None
+
+
+_texts: dict[tuple[int, str], tuple[str, object]] = {}
+"""With its statement, whose number is no other's as long as it is here."""
+
+
+def golden_text(statement: object, database: str) -> str:
+    """The text of the golden file, of which a process needs few, and these in every test."""
+    key = (id(statement), database)
+    if key not in _texts:
+        _texts[key] = (normalised(text_of(statement, database)), statement)
+    return _texts[key][0]
 
 
 def _sender() -> FrameType | None:

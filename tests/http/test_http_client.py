@@ -581,6 +581,7 @@ def test_the_client_needs_no_sql() -> None:
     assert shown.stdout == "[]\n"
 
 
+@pytest.mark.alone
 async def test_a_large_state_does_not_stop_the_event_loop(base_url: str) -> None:
     state = {"rows": [{"n": n, "text": f"row {n}"} for n in range(200_000)]}
     longest = 0.0

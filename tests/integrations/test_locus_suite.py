@@ -30,12 +30,14 @@ def run(sdist: Path, files: str, url: str | None = None) -> tuple[Counter[str], 
     return suites.run(sdist, "locus_swap", "-o", "addopts=", *paths, environment=environment)
 
 
+@pytest.mark.alone  # some of theirs say how long something takes
 def test_locus_own_tests_pass_on_sqlite(sdist: Path) -> None:
     counts, said = run(sdist, SELECTED)
 
     assert counts == {"passed": 721, "xfail": len(LEFT_OUT)}, said
 
 
+@pytest.mark.alone
 def test_locus_own_tests_of_stored_things_pass_on_postgresql(
     sdist: Path, postgres: Postgres
 ) -> None:

@@ -202,3 +202,28 @@ async def test_a_snapshot_without_messages_is_kept(db: Database, ttl: int | None
     assert await conversations.load("c") == []
     assert await conversations.delete("c") is True
     assert await conversations.load_snapshot("c") is None
+
+
+@pytest.mark.asyncio_only("a call without await has ended when it returns")
+async def test_what_was_given_is_what_is_saved_whatever_becomes_of_it_meanwhile(
+    conversations: ConversationStore,
+) -> None:
+    await conversations.save("c", HISTORY[:1])
+    given = [message.to_record() for message in HISTORY]
+
+    saving = asyncio.ensure_future(conversations.save("c", {"messages": given, "summary": None}))
+    await asyncio.sleep(0)
+    given[2]["content"] = "changed"
+    given[1].clear()
+    await saving
+
+    assert await conversations.load("c") == HISTORY
+
+
+async def test_what_is_no_message_is_refused_before_anything_is_asked(
+    conversations: ConversationStore,
+) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        await conversations.save("c", {"messages": [*HISTORY, 7], "summary": None})
+
+    assert await conversations.load_snapshot("c") is None

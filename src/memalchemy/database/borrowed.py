@@ -6,6 +6,7 @@ to the connection's own thread as a whole, behind whatever was asked of it befor
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -14,30 +15,71 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy.database.handles import view_of
 from memalchemy.database.prepared import Prepared
+from memalchemy.errors import MemalchemyError
 
 T = TypeVar("T")
 
 
 class Borrowed(aiosqlite.Connection):
-    """A connection of aiosqlite's that takes whole jobs, too."""
+    """A connection of aiosqlite's that takes whole jobs, too.
+
+    In its earlier releases it is a `threading.Thread`, whose names must not be given anew.
+    """
 
     _prepared: Prepared | None = None
+    _is_unclear = False
 
     @staticmethod
     def of(connection: AsyncConnection) -> Borrowed | None:
-        """What is below *connection*, if it is one of ours with its transaction open."""
-        outer = connection.sync_connection
+        """What is below *connection*, if it is one of ours, and SQLAlchemy would run a statement on
+        it: of what that refuses, or is to begin first, it shall say so itself.
+        """
+        outer: Any = connection.sync_connection
         if outer is None or outer.closed or outer.invalidated or not outer.in_transaction():
             return None
-        found: Any = outer.connection.driver_connection
-        return found if isinstance(found, Borrowed) and found.in_transaction else None
+        nested, block = outer.get_nested_transaction(), outer._trans_context_manager
+        if nested is not None and not nested.is_active:
+            return None
+        if block is not None and not block._transaction_is_active():
+            return None  # a block whose transaction, or savepoint, has been ended inside it
+        found = outer.connection.driver_connection
+        return found if isinstance(found, Borrowed) else None
 
-    async def run(self, job: Callable[[Prepared], T]) -> T:
-        """Run *job* in the connection's thread, to its end even if the caller is cancelled."""
-        result: T = await self._execute(self._run, job)  # type: ignore[no-untyped-call]
+    async def perform(self, job: Callable[[Prepared], T]) -> T:
+        """Run *job* in the connection's thread.
+
+        If the caller is cancelled, it runs to its end or not at all, and nobody is told which: from
+        then on the transaction can only be rolled back.
+
+        Raises:
+            MemalchemyError: the transaction has ended meanwhile; nothing was done.
+        """
+        try:
+            result: T = await self._execute(self._perform, job)  # type: ignore[no-untyped-call]
+        except asyncio.CancelledError:
+            self._is_unclear = True
+            raise
         return result
 
-    def _run(self, job: Callable[[Prepared], T]) -> T:
+    async def commit(self) -> None:
+        """Commit, unless there is nothing any more that could be committed."""
+        self._check()
+        await super().commit()
+
+    def _perform(self, job: Callable[[Prepared], T]) -> T:
+        self._check()  # here, behind a COMMIT that was asked for before
         if self._prepared is None:
             self._prepared = Prepared(view_of(self._conn))
         return job(self._prepared)
+
+    def _check(self) -> None:
+        if self._is_unclear:
+            raise MemalchemyError(
+                "an operation in this transaction was cancelled, and it is not known whether it "
+                "was done: the transaction can only be rolled back"
+            )
+        if not self.in_transaction:
+            raise MemalchemyError(
+                "the transaction has ended: its block has, or SQLite rolled it back after a "
+                "statement that ran out of time or room; nothing more can be part of it"
+            )

@@ -318,7 +318,7 @@ class Core:
         if program and isinstance(connection, AsyncConnection):
             borrowed = Borrowed.of(connection)
             if borrowed is not None:
-                return await borrowed.run(job)
+                return await borrowed.perform(job)
         return await connection.run_sync(job)
 
     async def _repeat(

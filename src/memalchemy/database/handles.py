@@ -130,7 +130,12 @@ def view_of(handle: Any) -> Connection:
     """
     kind = _kind_of_all()
     pool = StaticPool(lambda: handle, reset_on_return=None, dialect=kind.dialect)
-    return Engine(pool, kind.dialect, kind.url, hide_parameters=True).connect()
+    engine = Engine(pool, kind.dialect, kind.url, hide_parameters=True)
+    return engine.connect().execution_options(compiled_cache=_compiled)
+
+
+_compiled: dict[Any, Any] = {}
+"""What is run on views, which are our own statements: each has an engine of its own."""
 
 
 @cache

@@ -24,10 +24,11 @@ from memalchemy.memory.managers.folding import FoldingManager
 from memalchemy.memory.purging import purge_messages
 from memalchemy.memory.recalling import Known, forget, recall, remember
 from memalchemy.memory.records import (
-    difference,
     message_of,
     messages_of_held,
+    record_of,
     records_of_held,
+    same_until,
 )
 from memalchemy.memory.summarised import Beginning, Beginnings, Said, managed, within
 from memalchemy.messages import is_user_turn, role_of
@@ -263,14 +264,14 @@ class Conversation(Exchanging):
         system messages stay; with a list the one that there is stays, if it stands for messages
         that do. Whole or not at all.
         """
-        given, rest = parts_of(snapshot)
+        records, rest = parts_of(snapshot)
         if rest is None or Beginnings.is_empty(rest):
             no_longer = None if rest is None else self._beginnings.log
-            await self._replace(given, connection, no_longer)
+            await self._replace(records, connection, no_longer)
             return
         async with within(self.log.db, connection) as tx:
             await hold(self.log, self.thread_id, tx)
-            known = await self._replace(given, tx)
+            known = await self._replace(records, tx)
             await self._beginnings.restore(rest, tx)
         if connection is None:
             remember(self.log, self.thread_id, known)
@@ -281,7 +282,7 @@ class Conversation(Exchanging):
 
     async def _replace(
         self,
-        given: Sequence[Any],
+        records: list[dict[str, Any]],
         connection: HostConnection | None,
         clearing: ThreadLog | None = None,
     ) -> Known:
@@ -290,15 +291,15 @@ class Conversation(Exchanging):
         """
         for _ in range(TRIES):
             known = await recall(self.log, self.thread_id, connection)
-            same, new = difference(known.records, given)
-            if not new and same == len(known.records) and clearing is None:
+            same = same_until(known.records, records)
+            if same == len(records) == len(known.records) and clearing is None:
                 return known
             try:
                 await replace_suffix(
                     self.log,
                     self.thread_id,
                     known.positions[same - 1] if same else 0,
-                    new,
+                    records[same:],
                     clearing,
                     expected_version=0 if known.seen is None else known.seen.version,
                     connection=connection,
@@ -388,8 +389,10 @@ def messages_of(given: Sequence[Any]) -> list[Message]:
 
 def parts_of(
     snapshot: Mapping[str, Any] | Sequence[Any],
-) -> tuple[list[Any], dict[str, Any] | None]:
-    """A snapshot's messages, or a list's, and what else it says; a list says nothing."""
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """The records of a snapshot's messages, or of a list's, and what else it says; a list says
+    nothing.
+    """
     rest: dict[str, Any] | None = None
     given: Any = snapshot
     if isinstance(snapshot, Mapping):
@@ -397,7 +400,7 @@ def parts_of(
         given = snapshot.get("messages")
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
         raise TypeError("a conversation is a list of messages, or a mapping with messages=")
-    return list(given), rest
+    return [record_of(one) for one in given], rest
 
 
 def _busy(thread_id: str) -> Conflict:

@@ -389,6 +389,30 @@ async def test_a_task_that_outlives_its_transaction_on_sqlite_writes_nothing_mor
         assert await log.append("thread", "after")
 
 
+@pytest.mark.asyncio_only("a thread that waits is not cancelled")
+@pytest.mark.parametrize("where", ["file", "memory"])
+async def test_a_write_that_was_cancelled_in_a_transaction_of_sqlite_is_not_committed(
+    where: str, tmp_path: Path
+) -> None:
+    url = "sqlite://" if where == "memory" else f"sqlite:///{tmp_path}/agent.db"
+    many = [f"cancelled {n}" for n in range(1_500)]
+    async with Database(url) as db:
+        log = ThreadLog(db)
+        for steps in range(0, 40, 4):
+            # Whether the block may still be committed depends on how far it came.
+            with suppress(MemalchemyError):
+                async with db.transaction() as tx:
+                    writing = asyncio.ensure_future(log.append("thread", many, connection=tx))
+                    for _ in range(steps):
+                        await asyncio.sleep(0)
+                    writing.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await writing
+                    await log.append("thread", "after", connection=tx)
+
+        assert {entry.value for entry in await log.range("thread")} <= {"after"}
+
+
 @pytest.mark.asyncio_only("the statement that takes too long is sent on the host's connection")
 @pytest.mark.parametrize("where", ["file", "memory"])
 async def test_a_transaction_that_sqlite_rolled_back_is_not_taken_to_be_committed(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 import sqlalchemy
 from sqlalchemy import Engine, event
-from sqlalchemy.exc import InvalidRequestError, SQLAlchemyError
+from sqlalchemy.exc import InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy import Checkpointer, Conflict, Database, MemalchemyError, ThreadLog
@@ -177,26 +177,6 @@ async def test_a_savepoint_that_has_ended_inside_its_block_takes_no_write(db: Da
             await log.append("thread", "lost", connection=tx)
 
     assert await log.count("thread") == 0
-
-
-@pytest.mark.asyncio_only("a thread that waits is not cancelled")
-async def test_a_write_that_was_cancelled_is_not_committed(db: Database) -> None:
-    log = ThreadLog(db)
-    many = [f"cancelled {n}" for n in range(1_500)]
-    for steps in range(0, 40, 4):
-        # Whether the block may still be committed depends on how far it came.
-        with suppress(SQLAlchemyError, MemalchemyError):
-            async with db.transaction() as tx:
-                writing = asyncio.ensure_future(log.append("thread", many, connection=tx))
-                for _ in range(steps):
-                    await asyncio.sleep(0)
-                writing.cancel()
-                with suppress(asyncio.CancelledError):
-                    await writing
-                await log.append("thread", "after", connection=tx)
-
-    values = [entry.value for entry in await log.range("thread")]
-    assert set(values) <= {"after"}
 
 
 async def test_what_is_rolled_back_to_a_savepoint_is_gone_alone(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -22,3 +23,9 @@ def every_statement_is_registered() -> Iterator[None]:
 def store(db: Database) -> Store:
     # By its name of now: with --face sync another class is put there after this file is read.
     return memalchemy.Store(db)
+
+
+@pytest.fixture(params=["file", "memory"])
+def own_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A SQLite database that the test opens itself: a file, and one in memory."""
+    return "sqlite://" if request.param == "memory" else f"sqlite:///{tmp_path}/agent.db"

@@ -11,23 +11,19 @@ import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import URL, Connection, text
-from sqlalchemy.exc import OperationalError, SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from memalchemy import (
     Checkpointer,
     Database,
     DatabaseUnreachable,
-    MemalchemyError,
     SchemaOutdated,
     SchemaTooNew,
-    ThreadLog,
     TooLarge,
     __version__,
     migrate,
@@ -359,84 +355,6 @@ async def test_a_file_locked_by_another_process_is_waited_for_as_long_as_a_state
         other.execute("ROLLBACK")
         other.close()
         await checkpointer.save({"n": 3}, "thread", "c")
-
-
-@pytest.mark.asyncio_only("a block has one thread")
-@pytest.mark.parametrize("where", ["file", "memory"])
-async def test_a_task_that_outlives_its_transaction_on_sqlite_writes_nothing_more(
-    where: str, tmp_path: Path
-) -> None:
-    # A server's connection must not be used by two tasks at once.
-    url = "sqlite://" if where == "memory" else f"sqlite:///{tmp_path}/agent.db"
-
-    async def chatty(tx: AsyncConnection, block: int) -> None:
-        for n in range(20):
-            await log.append("thread", f"{block}.{n}", connection=tx)
-
-    async with Database(url) as db:
-        log = ThreadLog(db)
-        for block in range(15):
-            with pytest.raises(KeyError):  # noqa: PT012 - the block raises
-                async with db.transaction() as tx:
-                    writing = asyncio.ensure_future(chatty(tx, block))
-                    for _ in range(3 * block):
-                        await asyncio.sleep(0)
-                    raise KeyError
-            with suppress(MemalchemyError, SQLAlchemyError, ValueError):  # it is over, they say
-                await writing
-
-        assert await log.count("thread") == 0
-        assert await log.append("thread", "after")
-
-
-@pytest.mark.asyncio_only("a thread that waits is not cancelled")
-@pytest.mark.parametrize("where", ["file", "memory"])
-async def test_a_write_that_was_cancelled_in_a_transaction_of_sqlite_is_not_committed(
-    where: str, tmp_path: Path
-) -> None:
-    url = "sqlite://" if where == "memory" else f"sqlite:///{tmp_path}/agent.db"
-    many = [f"cancelled {n}" for n in range(1_500)]
-    async with Database(url) as db:
-        log = ThreadLog(db)
-        for steps in range(0, 40, 4):
-            # Whether the block may still be committed depends on how far it came.
-            with suppress(MemalchemyError):
-                async with db.transaction() as tx:
-                    writing = asyncio.ensure_future(log.append("thread", many, connection=tx))
-                    for _ in range(steps):
-                        await asyncio.sleep(0)
-                    writing.cancel()
-                    with suppress(asyncio.CancelledError):
-                        await writing
-                    await log.append("thread", "after", connection=tx)
-
-        assert {entry.value for entry in await log.range("thread")} <= {"after"}
-
-
-@pytest.mark.asyncio_only("the statement that takes too long is sent on the host's connection")
-@pytest.mark.parametrize("where", ["file", "memory"])
-async def test_a_transaction_that_sqlite_rolled_back_is_not_taken_to_be_committed(
-    where: str, tmp_path: Path
-) -> None:
-    url = "sqlite://" if where == "memory" else f"sqlite:///{tmp_path}/agent.db"
-    endless = (
-        "CREATE TABLE much AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
-        "SELECT i FROM n"
-    )
-    async with Database(url, statement_timeout=0.2) as db:
-        log = ThreadLog(db)
-        with pytest.raises(MemalchemyError, match="has ended"):  # noqa: PT012 - the block raises
-            async with db.transaction() as tx:
-                await log.append("thread", "before", connection=tx)
-                with pytest.raises(OperationalError):
-                    await tx.execute(text(endless))
-        with pytest.raises(MemalchemyError, match="has ended"):  # noqa: PT012 - the block raises
-            async with db.transaction() as tx:
-                with pytest.raises(OperationalError):
-                    await tx.execute(text(endless))
-                await log.append("thread", "after", connection=tx)
-
-        assert await log.count("thread") == 0
 
 
 # --- Tenants -------------------------------------------------------------------------------------

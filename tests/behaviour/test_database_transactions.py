@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 import sqlalchemy
-from sqlalchemy import Engine, event
-from sqlalchemy.exc import InvalidRequestError
+from sqlalchemy import Engine, event, text
+from sqlalchemy.exc import InvalidRequestError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy import Checkpointer, Conflict, Database, MemalchemyError, ThreadLog
@@ -341,3 +341,75 @@ async def test_what_one_transaction_compiled_the_next_one_does_not(
     # SQLAlchemy 2.0 has no key for what has an ON CONFLICT, and compiles it every time.
     known = {"CACHE_HIT"} if sqlalchemy.__version__ >= "2.1" else {"CACHE_HIT", "NO_CACHE_KEY"}
     assert set(found[-1]) <= known, "the first begin the thread and grow it"
+
+
+@pytest.mark.asyncio_only("a block has one thread")
+async def test_a_task_that_outlives_its_transaction_on_sqlite_writes_nothing_more(
+    own_url: str,
+) -> None:
+    # A server's connection must not be used by two tasks at once.
+
+    async def chatty(tx: AsyncConnection, block: int) -> None:
+        for n in range(20):
+            await log.append("thread", f"{block}.{n}", connection=tx)
+
+    async with Database(own_url) as db:
+        log = ThreadLog(db)
+        for block in range(15):
+            with pytest.raises(KeyError):  # noqa: PT012 - the block raises
+                async with db.transaction() as tx:
+                    writing = asyncio.ensure_future(chatty(tx, block))
+                    for _ in range(3 * block):
+                        await asyncio.sleep(0)
+                    raise KeyError
+            with suppress(MemalchemyError, SQLAlchemyError, ValueError):  # it is over, they say
+                await writing
+
+        assert await log.count("thread") == 0
+        assert await log.append("thread", "after")
+
+
+@pytest.mark.asyncio_only("a thread that waits is not cancelled")
+async def test_a_write_that_was_cancelled_in_a_transaction_of_sqlite_is_not_committed(
+    own_url: str,
+) -> None:
+    many = [f"cancelled {n}" for n in range(1_500)]
+    async with Database(own_url) as db:
+        log = ThreadLog(db)
+        for steps in range(0, 40, 4):
+            # Whether the block may still be committed depends on how far it came.
+            with suppress(MemalchemyError):
+                async with db.transaction() as tx:
+                    writing = asyncio.ensure_future(log.append("thread", many, connection=tx))
+                    for _ in range(steps):
+                        await asyncio.sleep(0)
+                    writing.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await writing
+                    await log.append("thread", "after", connection=tx)
+
+        assert {entry.value for entry in await log.range("thread")} <= {"after"}
+
+
+@pytest.mark.asyncio_only("the statement that takes too long is sent on the host's connection")
+async def test_a_transaction_that_sqlite_rolled_back_is_not_taken_to_be_committed(
+    own_url: str,
+) -> None:
+    endless = (
+        "CREATE TABLE much AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+        "SELECT i FROM n"
+    )
+    async with Database(own_url, statement_timeout=0.2) as db:
+        log = ThreadLog(db)
+        with pytest.raises(MemalchemyError, match="has ended"):  # noqa: PT012 - the block raises
+            async with db.transaction() as tx:
+                await log.append("thread", "before", connection=tx)
+                with pytest.raises(OperationalError):
+                    await tx.execute(text(endless))
+        with pytest.raises(MemalchemyError, match="has ended"):  # noqa: PT012 - the block raises
+            async with db.transaction() as tx:
+                with pytest.raises(OperationalError):
+                    await tx.execute(text(endless))
+                await log.append("thread", "after", connection=tx)
+
+        assert await log.count("thread") == 0

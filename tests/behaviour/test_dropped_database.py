@@ -16,11 +16,6 @@ import pytest
 from memalchemy import Checkpointer, Database, Store
 
 
-@pytest.fixture(params=["file", "memory"])
-def own_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return "sqlite://" if request.param == "memory" else f"sqlite:///{tmp_path}/agent.db"
-
-
 @pytest.fixture
 def started() -> Callable[[], set[threading.Thread]]:
     """The threads of databases that have come to be since the test began."""

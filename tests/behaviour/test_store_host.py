@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -224,7 +225,8 @@ async def test_an_event_tells_no_contents(store: Store, told: list[Event]) -> No
     assert len([event for event in told if event.name.startswith("store.")]) >= 8
     assert all(event.seconds >= 0 for event in told)
     assert "secret" not in repr(told)
-    assert "98765.4375" not in repr(told)
+    timeless = [replace(event, seconds=0.0) for event in told]  # a clock may say any digits
+    assert "98765" not in repr(timeless)
 
 
 async def test_an_event_names_the_error_that_ended_its_operation(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -413,3 +414,71 @@ async def test_a_transaction_that_sqlite_rolled_back_is_not_taken_to_be_committe
                 await log.append("thread", "after", connection=tx)
 
         assert await log.count("thread") == 0
+
+
+# --- Errors --------------------------------------------------------------------------------------
+
+
+HOSTS_OWN = [FileNotFoundError("theirs"), TimeoutError("theirs"), ConnectionResetError("theirs")]
+
+
+@pytest.mark.parametrize("theirs", HOSTS_OWN, ids=lambda error: type(error).__name__)
+async def test_an_error_of_the_hosts_own_leaves_a_transaction_as_it_is(
+    db: Database, agents: Checkpointer, theirs: OSError
+) -> None:
+    with pytest.raises(type(theirs)) as caught:  # noqa: PT012 - the block raises
+        async with db.transaction() as tx:
+            await agents.save({"n": 1}, "thread", connection=tx)
+            raise theirs
+
+    assert caught.value is theirs
+    assert not await agents.exists("thread")
+
+
+@pytest.mark.parametrize("theirs", HOSTS_OWN, ids=lambda error: type(error).__name__)
+async def test_an_error_of_the_hosts_own_leaves_run_sync_as_it_is(
+    db: Database, theirs: OSError
+) -> None:
+    def job(_: sqlalchemy.Connection) -> None:
+        raise theirs
+
+    with pytest.raises(type(theirs)) as caught:
+        await db.run_sync(job)
+    assert caught.value is theirs
+
+
+def _deny_rollback(action: int, name: str | None, *_: object) -> int:
+    is_rollback = action == sqlite3.SQLITE_TRANSACTION and name == "ROLLBACK"
+    return sqlite3.SQLITE_DENY if is_rollback else sqlite3.SQLITE_OK
+
+
+@pytest.mark.asyncio_only("the writer is the same")
+async def test_a_rollback_that_fails_in_sqlites_writer_leaves_the_next_job_no_transaction(
+    own_url: str,
+) -> None:
+    def refuse_rollback(connection: sqlalchemy.Connection) -> None:
+        raw: Any = connection.connection.driver_connection
+        raw.execute("INSERT INTO notes VALUES ('rolled back')")
+        raw.set_authorizer(_deny_rollback)
+        raise Regret
+
+    def allow_rollback() -> None:
+        # In memory the connection is the database, and cannot be closed.
+        db._core._embedded._memory.set_authorizer(None)  # type: ignore[union-attr]
+
+    def notes(connection: sqlalchemy.Connection) -> int:
+        return int(connection.scalar(text("SELECT count(*) FROM notes")) or 0)
+
+    async with Database(own_url) as db:
+        log = ThreadLog(db)
+        await db.run_sync(lambda c: c.execute(text("CREATE TABLE notes (note TEXT)")))
+        with pytest.raises(Regret):
+            await db.run_sync(refuse_rollback)
+        if own_url == "sqlite://":
+            with pytest.raises(MemalchemyError):
+                await log.append("thread", "refused")
+            allow_rollback()
+
+        await log.append("thread", "innocent")
+        assert await db.run_sync(notes) == 0
+        assert await log.count("thread") == 1

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Engine, event, func, select, text
 
-from memalchemy import Database, Store
+from memalchemy import Database, MemalchemyError, Store
 from memalchemy.errors import DatabaseUnreachable, StatementFailed
 from memalchemy.events import subscribe
 from memalchemy.statements import Program
@@ -233,16 +233,22 @@ async def test_a_connection_whose_begin_took_too_long_is_not_used_again(
             assert await Store(other).get(HERE, "k") == {"n": 1}
 
 
-async def test_a_connection_that_a_program_left_in_a_transaction_is_not_lent_again(
+async def test_work_in_a_transaction_that_nobody_commits_is_not_acknowledged(
     open_: Open,
 ) -> None:
+    used: list[int] = []
+
     def begin() -> Program[int]:
         yield text("BEGIN"), {}
         rows = yield select(func.pg_backend_pid().label("pid")), {}
-        return int(rows[0].pid)
+        used.append(int(rows[0].pid))
+        return used[-1]
 
     async with open_(**ROOM) as db:
-        assert await db.read(begin) != await db.read(begin)
+        with pytest.raises(MemalchemyError, match="somebody else's transaction"):
+            await db.read(begin)
+
+        assert len(used) == len({*used}) > 1, "each attempt has a connection of its own"
         await _use(db)
 
 

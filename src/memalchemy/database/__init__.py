@@ -260,7 +260,7 @@ class Database:
         For migrations and for the host's own SQL; repeated if the connection is lost before COMMIT.
         """
         self.check_writable()
-        return await self._core.schema_job(job, write=True)
+        return await self._core.host_job(job, write=True)
 
     async def health(self) -> dict[str, Any]:
         """Reachability, server version, schema revision and pool use; raises if unreachable.

@@ -20,6 +20,12 @@ from memalchemy.errors import MemalchemyError
 T = TypeVar("T")
 
 
+_OVER = (
+    "the transaction has ended: its block has, or SQLite rolled it back after a statement that ran "
+    "out of time or room; nothing more can be part of it"
+)
+
+
 class Borrowed(aiosqlite.Connection):
     """A connection of aiosqlite's that takes whole jobs, too.
 
@@ -45,6 +51,18 @@ class Borrowed(aiosqlite.Connection):
         found = outer.connection.driver_connection
         return found if isinstance(found, Borrowed) else None
 
+    @staticmethod
+    def below(connection: AsyncConnection) -> Borrowed:
+        """Return the connection of ours that *connection*, which is open, stands on."""
+        outer: Any = connection.sync_connection
+        found: Borrowed = outer.connection.driver_connection
+        return found
+
+    @property
+    def handle(self) -> Any:
+        """The connection of the standard library's below this one."""
+        return self._conn
+
     async def perform(self, job: Callable[[Prepared], T]) -> T:
         """Run *job* in the connection's thread.
 
@@ -54,11 +72,22 @@ class Borrowed(aiosqlite.Connection):
         Raises:
             MemalchemyError: the transaction has ended meanwhile; nothing was done.
         """
+        has_started = False
+
+        def start() -> T:
+            nonlocal has_started
+            has_started = True
+            return self._perform(job)
+
         try:
-            result: T = await self._execute(self._perform, job)  # type: ignore[no-untyped-call]
+            result: T = await self._execute(start)  # type: ignore[no-untyped-call]
         except asyncio.CancelledError:
             self._is_unclear = True
             raise
+        except ValueError as error:
+            if has_started:
+                raise
+            raise MemalchemyError(_OVER) from error  # aiosqlite: the connection is closed
         return result
 
     async def commit(self) -> None:
@@ -79,7 +108,4 @@ class Borrowed(aiosqlite.Connection):
                 "was done: the transaction can only be rolled back"
             )
         if not self.in_transaction:
-            raise MemalchemyError(
-                "the transaction has ended: its block has, or SQLite rolled it back after a "
-                "statement that ran out of time or room; nothing more can be part of it"
-            )
+            raise MemalchemyError(_OVER)

@@ -8,13 +8,14 @@ import os
 import random
 import weakref
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, Literal, TypeVar
 
 from sqlalchemy import Connection, text
 from sqlalchemy.engine import URL
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, AsyncTransaction
 
 from memalchemy import migrate
 from memalchemy.database import backup
@@ -30,8 +31,10 @@ from memalchemy.database.running import (
     off_loop,
     translating,
     translator,
+    translator_beside_a_host,
 )
 from memalchemy.database.served import Served
+from memalchemy.database.shared_connection import ConnectionLock, connection_of
 from memalchemy.database.url import display, parse
 from memalchemy.dialects import DIALECTS, dialect_of
 from memalchemy.errors import CapabilityMissing, DatabaseUnreachable, SchemaOutdated
@@ -98,6 +101,7 @@ class Core:
             self.display = display(url.url)
             self.url = url.url
         self.translate = translator(self.dialect, self.display)
+        self._translate_beside_a_host = translator_beside_a_host(self.translate, self.dialect)
         self.schema = schema
         if schema is not None and self.dialect.single_writer:
             raise ValueError("schema= is for PostgreSQL and Oracle; on SQLite use another file")
@@ -122,8 +126,8 @@ class Core:
             self._served = Served(
                 target,
                 url if isinstance(url, AsyncEngine) else None,
-                refused=partial(self.translate, connecting=True),
-                autocommit=self.dialect.autocommits,
+                dialect=self.dialect,
+                translate=self.translate,
                 pgbouncer=pgbouncer,
                 schema=schema,
                 connect_timeout=CONNECT_TIMEOUT if connect_timeout is None else connect_timeout,
@@ -215,6 +219,17 @@ class Core:
     async def schema_job(self, job: Callable[[Connection], T], *, write: bool = False) -> T:
         """Run *job*, which drives Alembic itself, on a connection."""
 
+        def ours(connection: Connection) -> T:
+            with translating(self.translate):
+                return job(connection)
+
+        return await self.host_job(ours, write=write)
+
+    async def host_job(self, job: Callable[[Connection], T], *, write: bool = False) -> T:
+        """Run *job* of the host's on a connection, without a look at the schema.
+
+        Exceptions of its own are raised as they are.
+        """
         self._after_fork()
         if write and self._embedded is not None:
             self._embedded.may_create = True
@@ -239,35 +254,64 @@ class Core:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
         await self.ready()
-        backend = self._embedded or self._served
-        assert backend is not None
-        committing = False
-        try:
-            with translating(self.translate):
-                async with backend.transaction() as connection:
-                    yield connection
-                    committing = True
-        except DatabaseUnreachable as error:
-            if not committing:
-                raise
-            raise DatabaseUnreachable(
-                f"{error}; the transaction may or may not have been committed",
-                maybe_applied=True,
-            ) from error.__cause__
+        lent = (
+            self._server().connection() if self._embedded is None else self._embedded.transaction()
+        )
+        async with self._begun(lent) as connection:
+            yield connection
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncConnection]:
         await self.ready()
-        with translating(self.translate):
-            if self._embedded is not None:
-                async with self._embedded.snapshot() as connection:
-                    yield connection
-                return
-            isolation = self.dialect.snapshot_isolation
-            assert self._served is not None
-            assert isolation is not None
-            async with self._served.snapshot(isolation) as connection:
+        if self._embedded is not None:
+            lent = self._embedded.snapshot()
+        else:
+            assert self.dialect.snapshot_isolation is not None
+            lent = self._server().connection(self.dialect.snapshot_isolation)
+        async with self._begun(lent) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _begun(
+        self, lent: AbstractAsyncContextManager[AsyncConnection]
+    ) -> AsyncIterator[AsyncConnection]:
+        """Begin a transaction, and end it with the block; what the block raises is not touched.
+
+        The end waits for the operations that other tasks have begun in it.
+        """
+        async with lent as connection:
+            transaction = connection.begin()
+            with translating(self.translate):
+                await transaction.__aenter__()
+            assert transaction.sync_transaction is not None
+            ConnectionLock.of(connection).confine(transaction.sync_transaction)
+            try:
                 yield connection
+            except BaseException as error:
+                await self._undo(connection, transaction, error)
+                raise
+            try:
+                with translating(self.translate):
+                    await transaction.__aexit__(None, None, None)
+            except DatabaseUnreachable as error:
+                raise DatabaseUnreachable(
+                    f"{error}; the transaction may or may not have been committed",
+                    maybe_applied=True,
+                ) from error.__cause__
+
+    async def _undo(
+        self, connection: AsyncConnection, transaction: AsyncTransaction, why: BaseException
+    ) -> None:
+        of_a_driver = (SQLAlchemyError, OSError, *self.dialect.driver_errors)
+        try:
+            await transaction.__aexit__(type(why), why, why.__traceback__)
+        except of_a_driver:
+            # The connection is closed instead, which undoes it, too; what the block raised is told.
+            await connection.invalidate()
+
+    def _server(self) -> Served:
+        assert self._served is not None
+        return self._served
 
     async def back_up(self, file: str, progress: Progress, *, force: bool) -> int:
         self._after_fork()
@@ -304,9 +348,15 @@ class Core:
     async def on_host(
         self, connection: HostConnection, job: Callable[[Any], T], *, program: bool = False
     ) -> T:
-        """Run *job* on a connection of the host's; a *program* the short way, if there is one."""
+        """Run *job* on a connection of the host's; a *program* the short way, if there is one.
+
+        Tasks that share a connection take turns.
+
+        Raises:
+            MemalchemyError: its transaction has ended; nothing was done.
+        """
         if isinstance(connection, AsyncSession):
-            connection = await connection.connection()
+            connection = await connection_of(connection)
         if not isinstance(connection, AsyncConnection | ThreadBound):
             raise TypeError(
                 "connection= takes an AsyncConnection or AsyncSession, not "
@@ -315,11 +365,13 @@ class Core:
         theirs = dialect_of(connection)
         if theirs is not self.dialect:
             raise ValueError(f"connection= is of a {theirs} database, this one is {self.dialect}")
-        if program and isinstance(connection, AsyncConnection):
-            borrowed = Borrowed.of(connection)
+        if isinstance(connection, ThreadBound) or connection.sync_connection is None:
+            return await connection.run_sync(job)
+        async with ConnectionLock.of(connection).operation(connection):
+            borrowed = Borrowed.of(connection) if program else None
             if borrowed is not None:
                 return await borrowed.perform(job)
-        return await connection.run_sync(job)
+            return await connection.run_sync(job)
 
     async def _repeat(
         self,
@@ -360,7 +412,7 @@ class Core:
     async def _once(
         self, job: Callable[[Any], T], mode: Mode, committing: list[bool], program: bool
     ) -> T:
-        with translating(self.translate):
+        with translating(self._translate_beside_a_host):
             if self._embedded is not None:
                 if mode in ("read", "reads"):
                     return await self._embedded.read(job)

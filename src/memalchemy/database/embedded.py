@@ -22,7 +22,7 @@ from sqlalchemy.pool import NullPool
 from memalchemy import migrate
 from memalchemy.database.backup import Progress, back_up
 from memalchemy.database.borrowed import Borrowed
-from memalchemy.database.handles import Handle, LentHandle, SharedHandle, engine_of
+from memalchemy.database.handles import Handle, LentHandle, LentMemory, MemoryHandle, engine_of
 from memalchemy.database.readers import Readers
 from memalchemy.database.writer import Lease, Writer
 from memalchemy.dialects.sqlite import prepare
@@ -58,12 +58,12 @@ class Embedded:
         self.may_create = may_create
         self._open_timeout = OPEN_TIMEOUT if open_timeout is None else open_timeout
         self._statement_timeout = statement_timeout
-        self._memory: SharedHandle | None = None
+        self._memory: MemoryHandle | None = None
         self._readers: Readers | None = None
         self._lending: AsyncEngine | None = None
         self._lock = threading.Lock()
         self._closing = threading.RLock()
-        self.writer = Writer(self._connect_writer)
+        self.writer = Writer(self._connect_writer, is_the_database=path is None)
 
     async def write(self, job: Callable[[Connection], T]) -> T:
         """Run *job* in a transaction of the writer.
@@ -99,25 +99,32 @@ class Embedded:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
-        """A transaction on an `AsyncConnection`; other writers of this process wait meanwhile."""
+        """Lend a connection for one transaction; other writers of this process wait meanwhile."""
         self._refuse_if_borrowed()
         lease = self.writer.lease()
+        closes_itself = False
         try:
             await asyncio.wrap_future(lease.granted)
             _borrowed.set((*(b for b in _borrowed.get() if not b[1].is_over), (id(self), lease)))
-            async with self._borrowable() as connection:
+            # Kept, for what it has compiled: one that is new compiles each statement anew.
+            engine = self._lending = self._lending or self._lends(read_only=False)
+            async with engine.connect() as connection:
+                # Its thread closes it and gives the lease back, however often this is cancelled.
+                Borrowed.below(connection).handle.on_close = lease.give_back
+                closes_itself = True
                 yield connection
         finally:
-            lease.give_back()
+            if not closes_itself:
+                lease.give_back()
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncConnection]:
-        """A connection whose reads all see one moment; writers go on, except in memory."""
+        """Lend a connection whose reads all see one moment; writers go on, except in memory."""
         if self._path is None:
             async with self.transaction() as connection:
                 yield connection
             return
-        async with self._borrowable(read_only=True) as connection:
+        async with self._lends(read_only=True).connect() as connection:
             yield connection
 
     async def back_up(self, file: Path, progress: Progress) -> int:
@@ -186,7 +193,7 @@ class Embedded:
 
     def _open_memory(self) -> sqlite3.Connection:
         self._memory = sqlite3.connect(
-            ":memory:", factory=SharedHandle, isolation_level=None, check_same_thread=False
+            ":memory:", factory=MemoryHandle, isolation_level=None, check_same_thread=False
         )
         self._memory.execute("PRAGMA foreign_keys = ON")
         if self._statement_timeout is not None:
@@ -249,25 +256,15 @@ class Embedded:
         finally:
             engine.dispose()
 
-    @asynccontextmanager
-    async def _borrowable(self, *, read_only: bool = False) -> AsyncIterator[AsyncConnection]:
-        if read_only:
-            engine = self._lends(read_only=True)
-        else:
-            # Kept, for what it has compiled: one that is new compiles each statement anew.
-            engine = self._lending = self._lending or self._lends(read_only=False)
-        async with engine.connect() as connection, connection.begin():
-            yield connection
-
     def _lends(self, *, read_only: bool) -> AsyncEngine:
         """An engine that opens a connection each time, and holds none."""
         own = weakref.ref(self)  # no ring of references: who drops it, drops it at once
 
-        def open_() -> sqlite3.Connection:
+        def open_() -> Any:
             embedded = own()
             assert embedded is not None
             if embedded._memory is not None:
-                return embedded._memory
+                return LentMemory(embedded._memory)
             return embedded._open_file(read_only=read_only, factory=LentHandle)
 
         async def create(*args: Any, **kw: Any) -> aiosqlite.Connection:

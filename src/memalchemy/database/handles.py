@@ -6,7 +6,7 @@ import math
 import sqlite3
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
@@ -74,26 +74,24 @@ class LentHandle(Handle):
     def __init__(self, *args: Any, **kw: Any) -> None:
         super().__init__(*args, **kw)
         self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
+        self.on_close: Callable[[], None] = _nothing
 
     def cursor(self, *args: Any, **kw: Any) -> Any:
         made = super().cursor(*args, **kw)
         self._cursors.add(made)
         return made
 
-    def end(self) -> None:
-        """Close what is open on it and roll back."""
-        for cursor in list(self._cursors):
-            cursor.close()
-        if self.in_transaction:
-            self.rollback()
-
     def close(self) -> None:
-        self.end()
-        super().close()
+        """Roll back what is not committed, close, and call ``on_close``."""
+        try:
+            _end(self, self._cursors)
+            super().close()
+        finally:
+            self.on_close()
 
 
-class SharedHandle(LentHandle):
-    """A database in memory is its connection: closing a borrowed one must not end it."""
+class MemoryHandle(Handle):
+    """The connection that a database in memory is: it stays open until `close_for_good`."""
 
     def __init__(self, *args: Any, **kw: Any) -> None:
         super().__init__(*args, **kw)
@@ -106,10 +104,61 @@ class SharedHandle(LentHandle):
             super().create_function(name, *args, **kw)
 
     def close(self) -> None:
-        self.end()
+        """Do nothing: a pool closes what it was lent."""
 
     def close_for_good(self) -> None:
         super().close()
+
+
+class LentMemory:
+    """A `MemoryHandle`, lent to one transaction: it ends with that, and the database does not.
+
+    Closed, it refuses everything, as any closed connection does: the database may be in another's
+    transaction by then.
+    """
+
+    def __init__(self, memory: MemoryHandle) -> None:
+        self._memory: MemoryHandle | None = memory
+        self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
+        self.on_close: Callable[[], None] = _nothing
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._open(), name)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether it is in a transaction; a closed one is not."""
+        return self._memory is not None and self._memory.in_transaction
+
+    def cursor(self, *args: Any, **kw: Any) -> Any:
+        made = self._open().cursor(*args, **kw)
+        self._cursors.add(made)
+        return made
+
+    def close(self) -> None:
+        """Roll back what is not committed, and call ``on_close``, which nobody may do before."""
+        memory, self._memory = self._memory, None
+        if memory is not None:
+            try:
+                _end(memory, self._cursors)
+            finally:
+                self.on_close()
+
+    def _open(self) -> MemoryHandle:
+        if self._memory is None:
+            raise sqlite3.ProgrammingError("Cannot operate on a closed database.")
+        return self._memory
+
+
+def _end(handle: sqlite3.Connection, cursors: Iterable[sqlite3.Cursor]) -> None:
+    """Close what is open and roll back."""
+    for cursor in list(cursors):
+        cursor.close()
+    if handle.in_transaction:
+        handle.rollback()
+
+
+def _nothing() -> None: ...
 
 
 def engine_of(connect: Callable[[], sqlite3.Connection]) -> Engine:

@@ -66,7 +66,7 @@ def drive(
                     result = connection.execute(statement, parameters, execution_options=options)
                     rows = result.all() if result.returns_rows else ()
                     answer = Answer(rows, result.rowcount)
-            except SQLAlchemyError as error:
+            except (SQLAlchemyError, OSError) as error:  # a TimeoutError is an OSError
                 ours = translate(error)
                 if ours is error:
                     raise
@@ -111,7 +111,10 @@ class Translate(Protocol):
 
 @contextmanager
 def translating(translate: Callable[[BaseException], BaseException]) -> Iterator[None]:
-    """Raise our error for a driver's, and any other error as it is."""
+    """Raise our error for a driver's, and any other error as it is.
+
+    For calls of the driver alone: a `TimeoutError` of a host's own code is taken for the driver's.
+    """
     try:
         yield
     except Exception as error:
@@ -119,6 +122,21 @@ def translating(translate: Callable[[BaseException], BaseException]) -> Iterator
         if ours is error:
             raise
         raise ours from error
+
+
+def translator_beside_a_host(translate: Translate, dialect: Dialect) -> Translate:
+    """*translate*, for what may also be raised by a host's own code, whose errors stay theirs.
+
+    A `FileNotFoundError` or `TimeoutError` of theirs looks like that of a driver's socket; what
+    SQLAlchemy or the driver raises does not.
+    """
+
+    def of_a_driver(error: BaseException, *, connecting: bool = False) -> BaseException:
+        if isinstance(error, (SQLAlchemyError, *dialect.driver_errors)):
+            return translate(error, connecting=connecting)
+        return error
+
+    return of_a_driver
 
 
 def translator(dialect: Dialect, display: str) -> Translate:
@@ -181,13 +199,18 @@ def translator(dialect: Dialect, display: str) -> Translate:
             return SchemaOutdated(None, migrate.head())
         if failure is Failure.UNIQUE:
             return UniqueViolation(f"a unique key is taken in {display}{why}", sqlstate=code)
+        if failure is Failure.IN_USE:
+            return MemalchemyError(
+                "another task is using this connection, so nothing was sent: await each statement "
+                "of a transaction before the next, or give each task a transaction of its own"
+            )
         if failure is Failure.ROLLED_BACK:
             return RolledBack(f"{display} rolled the transaction back{why}", sqlstate=code)
         if failure is Failure.FULL:
             return StatementFailed(f"{display} has no room left{why}", sqlstate=code)
         if failure is Failure.CORRUPT:
             return Corrupt(f"{display} is damaged or is not a database{why}")
-        if isinstance(error, DBAPIError):
+        if isinstance(error, (DBAPIError, *dialect.driver_errors)):
             return StatementFailed(f"{display} refused a statement{why}", sqlstate=code)
         return error
 

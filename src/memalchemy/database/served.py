@@ -10,16 +10,19 @@ import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import NullPool
+from sqlalchemy.pool import NullPool, StaticPool
 from sqlalchemy.util import greenlet_spawn
 
 from memalchemy.database.prepared import Plans, Prepared
-from memalchemy.database.running import translating
+from memalchemy.database.running import RolledBack, Translate, translating
+from memalchemy.database.shared_connection import SoleConnection, guard
 from memalchemy.database.url import Target
+from memalchemy.dialects import Dialect
 from memalchemy.errors import CapabilityMissing
 
 T = TypeVar("T")
@@ -43,6 +46,8 @@ class Engines:
     """``None`` with psycopg: it awaits to set autocommit, and a task cancelled there would lose the
     connection, so it is set on a connection that is held already.
     """
+    sole: SoleConnection | None
+    """Of a host's engine with one connection for all, such as SQLite's in memory."""
     busy: int = 0
     """Connections in use, or asked for."""
     is_closed: bool = False
@@ -68,8 +73,8 @@ class Served:
         target: Target | None,
         engine: AsyncEngine | None,
         *,
-        refused: Callable[[BaseException], BaseException],
-        autocommit: bool,
+        dialect: Dialect,
+        translate: Translate,
         pgbouncer: bool,
         schema: str | None,
         connect_timeout: float,
@@ -77,8 +82,10 @@ class Served:
         engine_options: dict[str, Any],
     ) -> None:
         self._target = target
-        self._refused = refused
-        self._autocommit = autocommit and not pgbouncer
+        self._dialect = dialect
+        self._translate = translate
+        self._refused = partial(translate, connecting=True)
+        self._autocommit = dialect.autocommits and not pgbouncer
         self._theirs = engine
         self._options = (
             _options(target, pgbouncer, connect_timeout, statement_timeout, engine_options)
@@ -107,8 +114,13 @@ class Served:
             if engine is None:
                 assert self._target is not None
                 engine = create_async_engine(self._target.url, **self._options)
+            guard(engine.sync_engine, self._dialect)
             awaits = engine.dialect.driver == "psycopg"
-            engines = Engines(engine, None if awaits else engine.execution_options(**_AUTOCOMMIT))
+            engines = Engines(
+                engine,
+                None if awaits else engine.execution_options(**_AUTOCOMMIT),
+                SoleConnection() if isinstance(engine.pool, StaticPool) else None,
+            )
             self._engines[loop] = engines
         return engines
 
@@ -133,7 +145,9 @@ class Served:
     async def read(self, job: Callable[[Connection], T]) -> T:
         """Run a reading *job*; in autocommit, where that costs nothing."""
         async with self._connect(autocommit=self._autocommit) as connection:
-            return await self._run(connection, job)
+            result = await self._run(connection, job)
+            self._check_left(connection)
+            return result
 
     async def single(self, job: Callable[[Connection], T], committing: list[bool]) -> T:
         """Run a *job* of a single statement, in autocommit.
@@ -144,7 +158,25 @@ class Served:
         if not self._autocommit:
             return await self.together(job, committing)
         async with self._connect(autocommit=True) as connection:
-            return await self._run(connection, job)
+            result = await self._run(connection, job)
+            self._check_left(connection)
+            return result
+
+    def _check_left(self, connection: AsyncConnection) -> None:
+        """Refuse to acknowledge what was done in autocommit if that was in a transaction after all.
+
+        Raises:
+            RolledBack: the connection had been given back by a task that was still using it. It is
+                closed, so nothing was changed.
+        """
+        sync = connection.sync_connection
+        if not self._autocommit or sync is None or sync.closed or sync.invalidated:
+            return
+        raw = sync.connection.driver_connection
+        if self._dialect.in_transaction(raw):
+            self._dialect.abandon(raw)
+            sync.invalidate()
+            raise RolledBack("the connection was in somebody else's transaction")
 
     async def apart(self, job: Callable[[Connection], T]) -> T:
         """Run *job* in autocommit, each statement a transaction of its own, or not at all."""
@@ -162,21 +194,21 @@ class Served:
             async with connection.begin() as transaction:
                 result = await self._run(connection, job)
                 committing.append(True)
-                await transaction.commit()
+                with translating(self._translate):
+                    await transaction.commit()
             return result
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncConnection]:
-        async with self._connect(autocommit=False) as connection, connection.begin():
-            yield connection
+    async def connection(self, isolation: str | None = None) -> AsyncIterator[AsyncConnection]:
+        """Lend a connection for a transaction, at an *isolation* level of its own if one is given.
 
-    @asynccontextmanager
-    async def snapshot(self, isolation: str) -> AsyncIterator[AsyncConnection]:
-        """A connection whose reads all see the moment of the first."""
+        Errors inside the block are raised as they are.
+        """
         async with self._connect(autocommit=False) as connection:
-            await connection.execution_options(isolation_level=isolation)
-            async with connection.begin():
-                yield connection
+            if isolation is not None:
+                with translating(self._translate):
+                    await connection.execution_options(isolation_level=isolation)
+            yield connection
 
     async def close(self) -> None:
         """Dispose of the running loop's engine and forget those of loops that ended."""
@@ -194,8 +226,14 @@ class Served:
         return int(getattr(self.engines().plain.pool, "checkedout", lambda: 0)())
 
     async def _run(self, connection: AsyncConnection, job: Callable[[Connection], T]) -> T:
-        async with asyncio.timeout(self._deadline):
-            return await connection.run_sync(job)
+        deadline = asyncio.timeout(self._deadline)
+        try:
+            async with deadline:
+                return await connection.run_sync(job)
+        except TimeoutError as error:
+            if deadline.expired():
+                raise self._translate(error) from error
+            raise
 
     @asynccontextmanager
     async def _connect(self, *, autocommit: bool) -> AsyncIterator[AsyncConnection]:
@@ -204,8 +242,12 @@ class Served:
         engines.busy += 1
         async with AsyncExitStack() as stack:
             stack.push_async_callback(engines.give_back)
+            if engines.sole is not None:
+                await stack.enter_async_context(engines.sole.turn())
             with translating(self._refused):
                 connection = await stack.enter_async_context(engine.connect())
+            if engines.sole is not None:
+                engines.sole.check_free(connection, self._dialect)
             if autocommit and engines.autocommit is None:
                 await connection.execution_options(**_AUTOCOMMIT)
             yield connection

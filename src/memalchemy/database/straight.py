@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.util import await_only
 
 from memalchemy.database.prepared import Plan, Plans, Prepared
-from memalchemy.database.running import translating
+from memalchemy.database.running import RolledBack, translating
 from memalchemy.statements import Answer
 
 T = TypeVar("T")
@@ -76,10 +76,17 @@ class Straight(Prepared):
                 self._drop(error)  # the server may begin it yet, after a timeout for instance
             raise
 
-    def leave(self) -> None:
-        """Nothing is lent with a transaction: what others write would be part of it, and lost."""
+    def check_left(self) -> None:
+        """Refuse to acknowledge a job that was part of a transaction which nobody will commit.
+
+        Raises:
+            RolledBack: the connection had been given back by a task that was still using it. It is
+                closed, so nothing was changed.
+        """
         if not self.raw.is_closed() and self.raw.is_in_transaction():
-            self.connection.invalidate()
+            error = RolledBack("the connection was in somebody else's transaction")
+            self._drop(error)
+            raise error
 
     def _timeout(self, sql: str) -> float | None:
         """What a text takes that is prepared first, which is a round trip and a time of its own;
@@ -93,7 +100,7 @@ class Straight(Prepared):
     def _roll_back(self) -> None:
         try:
             self._wait("ROLLBACK", self.raw.execute("ROLLBACK"))
-        except (DBAPIError, OSError, TimeoutError) as error:
+        except (DBAPIError, RolledBack) as error:
             self._drop(error)  # the pool would lend it with its transaction
 
     def _drop(self, error: BaseException) -> None:
@@ -104,9 +111,14 @@ class Straight(Prepared):
     def _wait(self, sql: str, answer: Coroutine[Any, Any, Any]) -> Any:
         try:
             return await_only(answer)
-        except (PostgresError, InterfaceError, InternalClientError) as error:
-            # The last is what asyncpg says while the server's farewell is all that it has read.
+        except (PostgresError, InterfaceError, InternalClientError, OSError) as error:
+            # The third is what asyncpg says while the server's farewell is all that it has read.
             lost = self.raw.is_closed() or isinstance(error, InternalClientError)
+            if not lost and "another operation is in progress" in str(error):
+                # Somebody is using a connection that was given back: asyncpg has sent nothing.
+                refused = RolledBack("the connection was in use by somebody else")
+                self._drop(refused)
+                raise refused from error
             if lost:
                 # The others of its age have most likely gone the same way.
                 self.connection.engine.pool._invalidate(self.connection.connection, error)
@@ -138,12 +150,11 @@ def lend(
         connection = _connect(engine)
     try:
         straight = Straight(connection, plans)
-        try:
-            if committing is None:
-                return job(straight)
+        if committing is not None:
             return straight.transaction(job, committing)
-        finally:
-            straight.leave()
+        result = job(straight)
+        straight.check_left()
+        return result
     except Exception:
         raise
     except BaseException as error:

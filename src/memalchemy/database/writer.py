@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import os
 import queue
+import sqlite3
 import threading
 import weakref
 from collections.abc import Callable
@@ -62,11 +63,13 @@ class Writer:
     """Runs jobs in the order of their arrival, several in one transaction.
 
     *connect* is called in the writer's thread on first use. The connection is in autocommit mode;
-    BEGIN IMMEDIATE and COMMIT are the writer's.
+    BEGIN IMMEDIATE and COMMIT are the writer's. One that *is the database*, in memory, is never
+    closed before the end.
     """
 
-    def __init__(self, connect: Callable[[], Connection]) -> None:
+    def __init__(self, connect: Callable[[], Connection], *, is_the_database: bool = False) -> None:
         self._connect = connect
+        self._is_the_database = is_the_database
         self._queue: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -160,16 +163,19 @@ class Writer:
             # A database that is locked is so for all of them: nobody waits for it again.
             settle((reply, None, error) for _, reply in live)
             return
+        has_begun = True
         if len(live) > 1:
             # A failure is not lost: each job runs again alone and reports for itself.
             with contextlib.suppress(Exception):
                 results = self._finish(connection, [job for job, _ in live])
                 settle((r, result, None) for (_, r), result in zip(live, results, strict=True))
                 return
+            has_begun = False
         for job, reply in live:
             try:
-                if not self._raw.in_transaction:
-                    self._begin()
+                if not has_begun:
+                    connection = self._begin()
+                has_begun = False
                 (result,) = self._finish(connection, [job])
             except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the job
                 settle([(reply, None, error)])
@@ -182,6 +188,8 @@ class Writer:
             prepared = Prepared(self._connection)
             prepared.keep()
             self._raw = prepared.raw
+        elif self._raw.in_transaction:
+            self._raw.execute("ROLLBACK")  # the last one failed; a job must not run in its rest
         self._raw.execute("BEGIN IMMEDIATE")
         return self._connection
 
@@ -190,11 +198,19 @@ class Writer:
             results = [job(connection) for job in jobs]
             self._raw.execute("COMMIT")
         except BaseException:
-            # A full disk or a failed COMMIT may have rolled back already.
-            if self._raw.in_transaction:
-                self._raw.execute("ROLLBACK")
+            self._roll_back()
             raise
         return results
+
+    def _roll_back(self) -> None:
+        """Undo the transaction, if need be by closing the connection."""
+        try:
+            if self._raw.in_transaction:  # a full disk or a failed COMMIT may have done it already
+                self._raw.execute("ROLLBACK")
+        except sqlite3.Error:
+            if not self._is_the_database and self._connection is not None:
+                self._connection.invalidate()  # which asks for no ROLLBACK
+                self._disconnect()
 
     def _disconnect(self) -> None:
         if self._connection is not None:

@@ -54,6 +54,7 @@ class Failure(enum.Enum):
     ROLLED_BACK = "rolled back"  # deadlock or serialisation: nothing happened, repeating is safe
     UNIQUE = "unique"
     MISSING_TABLE = "missing table"
+    IN_USE = "in use"  # another task is using the connection; the driver sent nothing
     FULL = "full"
     CORRUPT = "corrupt"
     OTHER = "other"
@@ -102,8 +103,22 @@ class Dialect:
     plans_for_values: ClassVar[bool] = False
     """A prepared statement may be planned again for the values of each execution."""
 
+    driver_errors: ClassVar[tuple[type[Exception], ...]] = ()
+    """Errors of a driver that is also used without SQLAlchemy, which would wrap them."""
+
     def __str__(self) -> str:
         return self.name
+
+    def in_transaction(self, raw: Any) -> bool:
+        """Tell if a driver's connection is in a transaction, as the server last reported."""
+        raise NotImplementedError
+
+    def abandon(self, raw: Any) -> bool:
+        """Close a driver's connection at once, without a farewell; its transaction is undone.
+
+        Returns whether the driver can do that without waiting for an answer.
+        """
+        return False
 
     def upsert(
         self,

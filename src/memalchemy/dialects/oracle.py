@@ -303,6 +303,10 @@ class Oracle(Dialect):
             f"ALTER TABLE {name} SHRINK SPACE CASCADE;",
         ]
 
+    def in_transaction(self, raw: Any) -> bool:
+        # Known since python-oracledb 2.3. Its connections wait for one another's users themselves.
+        return bool(getattr(raw, "transaction_in_progress", False))
+
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         cause = original(error)
         detail = cause.args[0] if cause.args else None

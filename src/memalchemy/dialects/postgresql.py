@@ -240,6 +240,18 @@ class PostgreSQL(Vectors, Upkeep):
         # A quoted lexeme is data to to_tsquery; tokens hold neither quotes nor backslashes.
         return [" <-> ".join(f"'{token}'" for token in phrase) for phrase in terms]
 
+    def in_transaction(self, raw: Any) -> bool:
+        if hasattr(raw, "is_in_transaction"):  # asyncpg
+            return not raw.is_closed() and bool(raw.is_in_transaction())
+        return raw.info.transaction_status.name in ("ACTIVE", "INTRANS", "INERROR")
+
+    def abandon(self, raw: Any) -> bool:
+        if hasattr(raw, "terminate"):  # asyncpg
+            raw.terminate()
+        else:
+            raw.pgconn.finish()
+        return True
+
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         cause = original(error)
         state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
@@ -252,6 +264,8 @@ class PostgreSQL(Vectors, Upkeep):
         if isinstance(cause, (OSError, asyncio.TimeoutError)):
             return Failure.UNREACHABLE, None
         kinds = {cls.__name__ for cls in type(cause).__mro__}
+        if "InterfaceError" in kinds and "another operation is in progress" in str(cause):
+            return Failure.IN_USE, None  # asyncpg's own text: it has no code for it
         if not kinds & {"InterfaceError", "OperationalError", "ConnectionDoesNotExistError"}:
             return Failure.OTHER, None
         # psycopg keeps the connection attempt that failed. libpq gives no SQLSTATE for it: this is

@@ -54,6 +54,7 @@ _DIALECT = pysqlite.dialect()
 class SQLite(Upkeep):
     name: ClassVar[str] = "sqlite"
     single_writer: ClassVar[bool] = True
+    driver_errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
     counts_vector_changes: ClassVar[bool] = True
     takes_arrays: ClassVar[bool] = True
     server_version: ClassVar[str] = "SELECT sqlite_version()"
@@ -257,6 +258,18 @@ class SQLite(Upkeep):
     def row_position(self, table: Table) -> ColumnElement[int] | None:
         # Kept by VACUUM too, where a table has an index; and rows lie in this order.
         return literal_column(f"{table.name}.rowid", Integer)
+
+    def in_transaction(self, raw: Any) -> bool:
+        try:
+            return bool(raw.in_transaction)
+        except ValueError:  # aiosqlite: it is closed
+            return False
+
+    def abandon(self, raw: Any) -> bool:
+        if not hasattr(raw, "stop"):  # aiosqlite before 0.22.1
+            return False
+        raw.stop()  # it closes the connection in its own thread, behind what was asked of it
+        return True
 
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         cause = original(error)

@@ -1,0 +1,243 @@
+"""Keep the users of one connection apart, and a connection in a transaction out of its pool.
+
+Several tasks may be given one connection: ours, by `Database.transaction`, or the host's own. An
+async driver runs one statement at a time on it. What comes meanwhile it refuses, a ROLLBACK too,
+and the pool would lend the connection on with its transaction open. So the operations of memalchemy
+take turns on a connection, the end of its transaction takes a turn of its own, and a pool neither
+keeps nor lends a connection that is in a transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Transaction, event
+from sqlalchemy.exc import DisconnectionError, InvalidRequestError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import QueuePool
+from sqlalchemy.util import await_only
+
+from memalchemy.dialects import Dialect
+from memalchemy.errors import MemalchemyError
+
+_OVER = (
+    "the transaction of this connection has ended, so nothing more can be part of it: wait for "
+    "every task that uses connection= before the end of its block"
+)
+
+
+class ConnectionLock:
+    """One lock for each open connection: who holds it is the only one to send statements on it.
+
+    It is an asynchronous context manager of one operation. The end of a transaction waits for the
+    operations that asked before it, and those that come later are refused.
+    """
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._holder: asyncio.Task[Any] | None = None
+        self._ended: weakref.ref[Transaction] | None = None
+        self._only: weakref.ref[Transaction] | None = None
+
+    @classmethod
+    def of(cls, connection: AsyncConnection) -> ConnectionLock:
+        """Return the lock of a connection that has been opened, the same for all who ask."""
+        sync = connection.sync_connection
+        assert sync is not None
+        lock = _locks.get(sync)
+        if lock is None:
+            lock = _locks[sync] = cls()
+            if sync.engine not in _guarded:
+                event.listen(sync, "commit", _before_end)
+                event.listen(sync, "rollback", _before_end)
+        return lock
+
+    def confine(self, transaction: Transaction) -> None:
+        """Allow operations in this transaction alone: the connection has no other."""
+        self._only = weakref.ref(transaction)
+
+    def operation(self, connection: AsyncConnection) -> _Operation:
+        """Wait for a turn on *connection*: ``async with lock.operation(connection)``.
+
+        Raises:
+            MemalchemyError: the transaction that it was to be part of has ended; nothing was sent.
+        """
+        return _Operation(self, connection)
+
+    async def acquire(self, connection: AsyncConnection) -> None:
+        """Wait for a turn; see `operation`."""
+        sync = connection.sync_connection
+        if sync is None or sync.closed:
+            raise MemalchemyError(_OVER)
+        transaction = sync.get_transaction()
+        await self._lock.acquire()
+        if sync.closed or self._is_over(transaction):
+            self._lock.release()
+            raise MemalchemyError(_OVER)
+        self._holder = asyncio.current_task()
+
+    def release(self) -> None:
+        """Give the turn to the next."""
+        self._holder = None
+        self._lock.release()
+
+    def end(self, sync: Connection) -> None:
+        """Wait in a greenlet for the operations before this end, and refuse those behind it.
+
+        If the wait is cancelled the connection is closed: its transaction is undone by that.
+        """
+        mine = self._holder is not None and self._holder is asyncio.current_task()
+        if self._lock.locked() and not mine:
+            try:
+                await_only(self._lock.acquire())
+            except BaseException as error:
+                sync.invalidate(error)
+                raise
+            self._lock.release()
+        transaction = sync.get_transaction()
+        self._ended = None if transaction is None else weakref.ref(transaction)
+
+    def _is_over(self, transaction: Transaction | None) -> bool:
+        if self._only is not None and self._only() is not transaction:
+            return True
+        return transaction is not None and self._ended is not None and self._ended() is transaction
+
+
+class _Operation:
+    """One turn on a connection."""
+
+    __slots__ = ("_connection", "_lock")
+
+    def __init__(self, lock: ConnectionLock, connection: AsyncConnection) -> None:
+        self._lock = lock
+        self._connection = connection
+
+    async def __aenter__(self) -> None:
+        await self._lock.acquire(self._connection)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lock.release()
+
+
+async def connection_of(session: AsyncSession) -> AsyncConnection:
+    """Return the connection of a host's session, which begins a transaction if it has none.
+
+    Raises:
+        MemalchemyError: another task is beginning or ending the session's transaction.
+    """
+    lock = _session_locks.setdefault(session.sync_session, asyncio.Lock())
+    async with lock:
+        try:
+            return await session.connection()
+        except InvalidRequestError as error:
+            if error.code != "isce":  # SQLAlchemy's code for a state that is just changing
+                raise
+            raise MemalchemyError(
+                "another task is beginning or ending the transaction of this AsyncSession, so "
+                "nothing was sent: give each task a session of its own, or wait for every task "
+                "that uses it before the end"
+            ) from error
+
+
+_session_locks: weakref.WeakKeyDictionary[Session, asyncio.Lock] = weakref.WeakKeyDictionary()
+
+
+class SoleConnection:
+    """The one connection of a host's engine that has no other, as SQLite's in memory.
+
+    What is done on it is part of whatever transaction it is in, so its users take turns.
+    """
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until nobody else of this `Database` uses it.
+
+        Raises:
+            MemalchemyError: the running task is in a transaction on it, and would wait for itself.
+        """
+        if any(turn.of is self and not turn.is_over for turn in _turns.get()):
+            raise MemalchemyError(_SOLE)
+        async with self._lock:
+            mine = _Turn(self)
+            _turns.set((*(turn for turn in _turns.get() if not turn.is_over), mine))
+            try:
+                yield
+            finally:
+                mine.is_over = True
+
+    def check_free(self, connection: AsyncConnection, dialect: Dialect) -> None:
+        """Raise `MemalchemyError` if the host is in a transaction on it."""
+        sync = connection.sync_connection
+        assert sync is not None
+        if dialect.in_transaction(sync.connection.driver_connection):
+            raise MemalchemyError(_SOLE)
+
+
+@dataclass
+class _Turn:
+    of: SoleConnection
+    is_over: bool = False
+
+
+_SOLE = (
+    "the engine has one connection for all, and that is in a transaction: pass it, connection=…, "
+    "or use a database with a file"
+)
+
+# The turns that the running task, or one that it was started from, has had.
+_turns: ContextVar[tuple[_Turn, ...]] = ContextVar("memalchemy_turns", default=())
+
+_locks: weakref.WeakKeyDictionary[Connection, ConnectionLock] = weakref.WeakKeyDictionary()
+
+_guarded: weakref.WeakSet[Engine] = weakref.WeakSet()
+"""Engines with the listeners: every connection that they open has them too."""
+
+
+def guard(engine: Engine, dialect: Dialect) -> None:
+    """Let the pool of *engine*, ours or the host's, neither keep nor lend an open transaction.
+
+    A connection is returned in a transaction if its ROLLBACK failed, for instance because another
+    task was still using it. It is closed, which undoes the transaction.
+    """
+    if engine in _guarded:
+        return
+    _guarded.add(engine)
+    event.listen(engine, "commit", _before_end)
+    event.listen(engine, "rollback", _before_end)
+    if not isinstance(engine.pool, QueuePool):
+        return  # one that closes each connection, or has a single one for all
+
+    def returned(_: Any, record: Any) -> None:
+        raw = record.driver_connection
+        if raw is not None and dialect.in_transaction(raw):
+            # A wait here could be cancelled, and the pool would never get its place back.
+            record.invalidate(soft=dialect.abandon(raw))
+
+    def lent(_: Any, record: Any, __: Any) -> None:
+        if dialect.in_transaction(record.driver_connection):
+            raise DisconnectionError("the connection is in a transaction of somebody else's")
+
+    event.listen(engine, "checkin", returned)  # of a pool that takes this one's place as well
+    event.listen(engine, "checkout", lent)
+
+
+def _before_end(sync: Connection) -> None:
+    lock = _locks.get(sync)
+    if lock is not None:
+        lock.end(sync)

@@ -302,7 +302,11 @@ class Core:
     async def _undo(
         self, connection: AsyncConnection, transaction: AsyncTransaction, why: BaseException
     ) -> None:
-        of_a_driver = (SQLAlchemyError, OSError, *self.dialect.driver_errors)
+        of_a_driver: tuple[type[Exception], ...] = (
+            SQLAlchemyError,
+            OSError,
+            *self.dialect.driver_errors,
+        )
         try:
             await transaction.__aexit__(type(why), why, why.__traceback__)
         except of_a_driver:

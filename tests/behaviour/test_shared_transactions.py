@@ -108,8 +108,9 @@ async def house(
         server = request.getfixturevalue("postgres")
         place = shared_url.split("?")[0].rsplit("/", 1)[1]
         at_work = (
-            "SELECT pid, state, left(query, 60) FROM pg_stat_activity WHERE backend_type = 'client backend'"
-            " AND datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'"
+            "SELECT pid, state, left(query, 60) FROM pg_stat_activity"
+            " WHERE backend_type = 'client backend' AND datname = current_database()"
+            " AND pid <> pg_backend_pid() AND state <> 'idle'"
         )
         busy = lambda: server.execute(at_work, place)  # noqa: E731
     elif database == "sqlite":

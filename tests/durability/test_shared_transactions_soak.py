@@ -93,8 +93,9 @@ def address(
         return
     server: Postgres = request.getfixturevalue("postgres")
     query = (
-        "SELECT pid, state, left(query, 60) FROM pg_stat_activity WHERE backend_type = 'client backend'"
-        " AND datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'"
+        "SELECT pid, state, left(query, 60) FROM pg_stat_activity"
+        " WHERE backend_type = 'client backend' AND datname = current_database()"
+        " AND pid <> pg_backend_pid() AND state <> 'idle'"
     )
     driver = "psycopg" if way.startswith("psycopg") else ""
     with migrated_database(server) as name:

@@ -379,11 +379,14 @@ def to_timedelta(duration: Seconds) -> timedelta:
         raise ValueError(f"{duration!r} seconds is not a duration") from error
 
 
-def to_lifetime(ttl: Seconds) -> timedelta:
-    """Read how long something lives: longer than zero, shorter than a thousand years."""
+def to_lifetime(ttl: Seconds, name: str = "ttl") -> timedelta:
+    """Read how long something lives: longer than zero, shorter than a thousand years.
+
+    *name* is what an error calls it.
+    """
     life = to_timedelta(ttl)
     if not timedelta(0) < life < timedelta(days=365_000):
-        raise ValueError("ttl must be longer than zero and shorter than a thousand years")
+        raise ValueError(f"{name} must be longer than zero and shorter than a thousand years")
     return life
 
 

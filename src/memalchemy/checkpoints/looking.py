@@ -279,7 +279,7 @@ class Looking(Scope):
         self, wanted: Filter, thread_id: str, connection: HostConnection | None
     ) -> list[dict[str, Any]]:
         """The newest checkpoint of a thread with its state, if that is as *wanted*."""
-        newest = await self._stored(self._log(thread_id), None, connection)
+        newest = await self._state_at(self._log(thread_id), None, connection)
         if newest is None or not wanted.matches(newest[1], {}):
             return []
         info = await self._info(thread_id, newest[0].checkpoint_id, connection)
@@ -294,11 +294,11 @@ class Looking(Scope):
             log = self._log(one["thread_id"])
             if "namespace" in one:
                 log = log._replace(namespace=encode_namespace(one["namespace"]))
-            if (stored := await self._stored(log, one["checkpoint_id"], connection)) is not None:
+            if (stored := await self._state_at(log, one["checkpoint_id"], connection)) is not None:
                 whole.append(one | {"data": stored[1]})
         return whole
 
-    async def _stored(
+    async def _state_at(
         self, log: Log, checkpoint_id: str | None, connection: HostConnection | None
     ) -> tuple[Tip, dict[str, Any]] | None:
         now = datetime.now(UTC)

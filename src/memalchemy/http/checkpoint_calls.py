@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from memalchemy.codec.values import from_jsonable
 from memalchemy.contracts import UNSET
 from memalchemy.errors import NotSerialisable
 from memalchemy.http import shapes, wire
@@ -121,7 +122,7 @@ async def by_metadata(call: Call) -> Any:
 
 async def by_data(call: Call) -> Any:
     body: shapes.ByData = call.body
-    value = wire.from_jsonable(body.value)
+    value = from_jsonable(body.value)
     found = await call.checkpointer.search_data(body.path, value, body.limit, among=body.among)
     return await _trees(found)
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Self
 from uuid import uuid4
 
+from memalchemy.codec.values import jsonable
 from memalchemy.contracts import (
     UNSET,
     CheckpointerCapabilities,
@@ -351,7 +352,7 @@ class HTTPCheckpointer(Asking):
         under ``data``.
         """
         most = None if among is None else check_limit(among, "among")
-        body = {"path": path, "value": wire.jsonable(value), "among": most}
+        body = {"path": path, "value": jsonable(value), "among": most}
         await self._need("search_data")
         found = await self._asked(
             "POST", "/checkpoints/data", body=body | {"limit": check_limit(limit)}

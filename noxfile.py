@@ -88,6 +88,19 @@ def tests_encrypted(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def sqlite(session: nox.Session) -> None:
+    """The behaviour on SQLite, in a file and in memory."""
+    only = ("--databases", "sqlite,sqlite-memory", "tests/behaviour")
+    _tests(session, EXTRAS, only=only)
+
+
+@nox.session(default=False)
+def postgres(session: nox.Session) -> None:
+    """The behaviour on PostgreSQL, with asyncpg and with psycopg."""
+    _tests(session, EXTRAS, only=("--databases", "postgresql,psycopg", "tests/behaviour"))
+
+
+@nox.session(default=False)
 def oracle(session: nox.Session) -> None:
     """The behaviour on the Oracle that ORACLE_URL names: docs/oracle.md."""
     if "ORACLE_URL" not in os.environ:

@@ -1,19 +1,35 @@
-"""docs/parity.md is true: what it names is there, and every defect it lists has its test.
+"""docs/parity.md is true: each row does what it says, and every defect it lists has its test.
 
-Tests are looked up in the files' syntax trees; nothing of them is imported.
+An example of each row is executed on a fresh SQLite database (see `parity_examples`). The tests
+that rows name are collected by pytest, and none of them is skipped.
 """
 
 from __future__ import annotations
 
 import ast
+import asyncio
+import importlib
 import inspect
+import os
 import pkgutil
 import re
+import shutil
+import subprocess
+import sys
+import textwrap
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+import parity_examples
+from memalchemy import Database
+from parity_examples import EXAMPLES, Example
+
+for _found in pkgutil.iter_modules(parity_examples.__path__):
+    importlib.import_module(f"parity_examples.{_found.name}")
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "parity.md"
@@ -34,21 +50,41 @@ NAME = re.compile(r"(memalchemy(?:\.[A-Za-z]\w*)*)(?:\((\w+)=\))?")
 """A public name, perhaps with one of its arguments: `memalchemy.Store(ttl=)`."""
 
 
-def tables(page: str) -> Iterator[tuple[list[str], list[list[str]]]]:
-    """The tables of a page: the cells of their heads, and of their rows."""
-    for block in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):
-        head, _, *rows = (
-            [cell.strip() for cell in line.strip().removeprefix("|").removesuffix("|").split("|")]
-            for line in block.splitlines()
-        )
-        yield head, rows
+Row = tuple[str, str]
+"""The headings above a row, as ``locus/Store``, and its first cell without backticks."""
+
+
+def tables(page: str) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """The tables of a page: the headings above them, and the cells of their heads and rows."""
+    headings = ["", ""]
+    for part in re.findall(r"^#{2,3} .*\n|(?:^\|.*\n)+", page, re.MULTILINE):
+        if part.startswith("## "):
+            headings = [part[3:].strip(), ""]
+        elif part.startswith("### "):
+            headings[1] = part[4:].strip()
+        else:
+            head, _, *rows = (
+                [one.strip() for one in line.strip().removeprefix("|").removesuffix("|").split("|")]
+                for line in part.splitlines()
+            )
+            yield "/".join(filter(None, headings)), head, rows
+
+
+def behaviours(page: str) -> list[tuple[Row, str]]:
+    """The rows that an example stands for, each with what it names here."""
+    return [
+        ((section, cells[0].replace("`", "")), (*cells, "")[1])
+        for section, head, rows in tables(page)
+        if head == PARITY
+        for cells in rows
+    ]
 
 
 def complaints(page: str) -> list[str]:
     """What is wrong with the rows of a page, each with its row."""
     found: list[str] = []
     codes: list[str] = []
-    for head, rows in tables(page):
+    for _, head, rows in tables(page):
         if head not in (PARITY, DEFECTS, OUT):
             found.append(f"what table is this? {head}")
             continue
@@ -72,12 +108,51 @@ def complaints(page: str) -> list[str]:
         f"{code} is there {codes.count(code)} times" for code in CODES if codes.count(code) != 1
     ]
     found += [f"there is no defect {code}" for code in codes if code not in CODES]
+    found += wrong_examples(behaviours(page))
     found += [
         f"in the text: {name}: {why}"
         for name in QUOTED.findall(page)
         if name.startswith("memalchemy.") and (why := unresolved(name))
     ]
     return found
+
+
+def wrong_examples(rows: list[tuple[Row, str]]) -> Iterator[str]:
+    """Rows without an example, examples without a row, and what an example does not use."""
+    there = [row for row, _ in rows]
+    for row in {one for one in there if there.count(one) > 1}:
+        yield f"two rows are {row}"
+    for row in EXAMPLES.keys() - {*there}:
+        yield f"an example without a row: {row}"
+    for row, here in rows:
+        example = EXAMPLES.get(row)
+        if example is None:
+            yield f"no example in tests/parity_examples for {row}"
+            continue
+        words, asserts = words_of(example)
+        if not asserts:
+            yield f"the example of {row} asserts nothing"
+        for name in QUOTED.findall(here):
+            wanted = {word for part in NAME.findall(name) for word in (last(part[0]), part[1])}
+            if missing := wanted - {""} - words:
+                yield f"the example of {row} does not use {', '.join(sorted(missing))}"
+
+
+def last(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+@cache
+def words_of(example: Example) -> tuple[frozenset[str], bool]:
+    """The names and keywords in the code of an example, and whether it asserts anything."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(example)))
+    words: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=word) | ast.Attribute(attr=word) | ast.keyword(arg=str(word)):
+                words.add(word)
+    asserts = any(isinstance(node, ast.Assert) for node in ast.walk(tree))
+    return frozenset(words), asserts or "raises" in words
 
 
 def wrong_counterparts(cell: str) -> Iterator[str]:
@@ -111,6 +186,8 @@ def wrong_tests(cell: str) -> Iterator[str]:
         file, _, function = name.partition("::")
         if not re.fullmatch(r"tests/[\w/]+\.py", file) or function not in functions(ROOT / file):
             yield f"there is no test {name}"
+        elif function in unexecuted(ROOT / file):
+            yield f"{name} is a test that may be skipped"
 
 
 def wrong_defect(code: str, cell: str) -> Iterator[str]:
@@ -133,17 +210,89 @@ def functions(file: Path) -> frozenset[str]:
     )
 
 
+SKIPPING = {"skip", "skipif", "xfail", "importorskip"}
+
+
+@cache
+def unexecuted(file: Path) -> frozenset[str]:
+    """The tests of a file that say themselves that they are not always run, or may fail."""
+    tree = ast.parse(file.read_text())
+
+    def says_so(node: ast.AST) -> bool:
+        names = (getattr(one, "attr", getattr(one, "id", "")) for one in ast.walk(node))
+        return any(name in SKIPPING for name in names)
+
+    whole = any(says_so(node) for node in tree.body if isinstance(node, ast.Assign | ast.Expr))
+    return frozenset(
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (whole or says_so(node))
+    )
+
+
 def test_the_page_is_true() -> None:
     assert complaints(PAGE.read_text()) == []
 
 
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with the schema, and nothing in it."""
+    file = tmp_path_factory.mktemp("parity") / "empty.db"
+
+    async def migrate() -> None:
+        async with Database(f"sqlite:///{file}"):
+            pass
+
+    asyncio.run(migrate())
+    return file
+
+
+ROWS = [row for row, _ in behaviours(PAGE.read_text())]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[" | ".join(row) for row in ROWS])
+async def test_a_row_does_what_it_says(row: Row, empty: Path, tmp_path: Path) -> None:
+    example = EXAMPLES[row]
+    takes = inspect.signature(example).parameters
+    given: dict[str, Any] = {"tmp_path": tmp_path} if "tmp_path" in takes else {}
+    if "db" not in takes:
+        await example(**given)
+        return
+    (tmp_path / "of_the_row").mkdir()
+    shutil.copy(empty, tmp_path / "of_the_row" / "agent.db")
+    async with Database(f"sqlite:///{tmp_path}/of_the_row/agent.db") as db:
+        await example(db=db, **given)
+
+
+def test_the_tests_that_the_page_names_are_collected() -> None:
+    named = {
+        name
+        for _, head, rows in tables(PAGE.read_text())
+        if "test" in head
+        for cells in rows
+        for name in QUOTED.findall(cells[head.index("test")])
+    }
+    files = sorted({name.partition("::")[0] for name in named})
+    options = ["--collect-only", "-q", "-p", "no:cacheprovider", "--databases", "sqlite,postgresql"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *files],
+        cwd=ROOT,
+        env={key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    collected = {line.partition("[")[0] for line in done.stdout.splitlines() if "::" in line}
+
+    assert named - collected == set(), done.stdout[-2000:] + done.stderr[-2000:]
+
+
 def test_the_page_is_of_all_four_systems() -> None:
-    heads = [head for head, _ in tables(PAGE.read_text())]
-    rows = sum(len(rows) for head, rows in tables(PAGE.read_text()) if head == PARITY)
+    heads = [head for _, head, _ in tables(PAGE.read_text())]
 
     assert heads.count(DEFECTS) == 4
     assert heads.count(OUT) == 1
-    assert rows > 150
+    assert len(ROWS) > 150
 
 
 def test_every_test_of_a_defect_is_of_one_on_the_page() -> None:
@@ -172,6 +321,11 @@ def test_every_test_of_a_defect_is_of_one_on_the_page() -> None:
         ("behaviour/test_looking.py", "behaviour/test_looked.py", "there is no test"),
         ("| `tests/behaviour/test_looking.py::test_existence` |", "| |", "no test"),
         ("| `BaseCheckpointer.exists` |", "| |", "no there"),
+        ("| `BaseCheckpointer.exists` |", "| `BaseCheckpointer.is` |", "no example in"),
+        ("| `BaseCheckpointer.exists` |", "| `BaseCheckpointer.is` |", "an example without a row"),
+        ("| `BaseCheckpointer.exists` |", "| `BaseCheckpointer.load` |", "two rows are"),
+        ("| `memalchemy.Store.put` |", "| `memalchemy.Store.sweep` |", "does not use sweep"),
+        ("`memalchemy.Store(metric=)`", "`memalchemy.Store(ttl=)`", "does not use ttl"),
         ("| L7 |", "| L77 |", "there is no defect L77"),
         ("| L7 |", "| L6 |", "L6 is there 2 times"),
         ("| L7 |", "| B7 |", "is not a test of B7"),

@@ -24,7 +24,6 @@ from memalchemy.contracts import (
     SearchPlan,
     SemanticSearchResult,
     StoreCapabilities,
-    StoreCapabilityError,
     StoreItem,
 )
 from memalchemy.errors import (
@@ -42,6 +41,7 @@ from memalchemy.errors import (
     NotSerialisable,
     SchemaOutdated,
     SchemaTooNew,
+    StoreCapabilityError,
     ThreadDeleted,
     TooLarge,
     UnknownURL,

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol, Self, runtime_checkable
 
+from memalchemy.errors import StoreCapabilityError as StoreCapabilityError
+
 
 class Unset(enum.Enum):
     """The type of `UNSET`."""
@@ -352,19 +354,6 @@ class SemanticSearchResult:
     distance: float | None = None
 
 
-class StoreCapabilityError(NotImplementedError):
-    """A store cannot do what was asked of it; ``hint`` says what would help. `Store` can do it all;
-    this is for those that wrap or replace it.
-    """
-
-    def __init__(self, capability: str, store_class: str, hint: str | None = None) -> None:
-        said = f"{store_class} does not support {capability!r}"
-        super().__init__(f"{said}. {hint}" if hint else said)
-        self.capability = capability
-        self.store_class = store_class
-        self.hint = hint
-
-
 @dataclass(frozen=True, slots=True)
 class StoreCapabilities:
     """What a store can do. `memalchemy.Store` has them all, on every database."""
@@ -390,18 +379,21 @@ def to_timedelta(duration: Seconds) -> timedelta:
         raise ValueError(f"{duration!r} seconds is not a duration") from error
 
 
-def to_lifetime(ttl: Seconds) -> timedelta:
-    """Read how long something lives: longer than zero, shorter than a thousand years."""
+def to_lifetime(ttl: Seconds, name: str = "ttl") -> timedelta:
+    """Read how long something lives: longer than zero, shorter than a thousand years.
+
+    *name* is what an error calls it.
+    """
     life = to_timedelta(ttl)
     if not timedelta(0) < life < timedelta(days=365_000):
-        raise ValueError("ttl must be longer than zero and shorter than a thousand years")
+        raise ValueError(f"{name} must be longer than zero and shorter than a thousand years")
     return life
 
 
-def check_limit(limit: int) -> int:
-    """A number of results to return: a whole number, zero for none."""
+def check_limit(limit: int, name: str = "limit") -> int:
+    """A number of results to return, or of another *name*: a whole number, zero for none."""
     if isinstance(limit, bool) or not isinstance(limit, int):
-        raise TypeError(f"limit is a whole number, not {type(limit).__name__}")
+        raise TypeError(f"{name} is a whole number, not {type(limit).__name__}")
     if limit < 0:
-        raise ValueError(f"limit must not be negative: {limit}")
+        raise ValueError(f"{name} must not be negative: {limit}")
     return min(limit, 2**31 - 1)

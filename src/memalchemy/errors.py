@@ -233,9 +233,42 @@ class TooLarge(MemalchemyError, ValueError):
 
 
 class CapabilityMissing(MemalchemyError, NotImplementedError):
-    """This database, or this installation of it, cannot do what was asked."""
+    """This database, or this installation of it, cannot do what was asked.
+
+    ``capability`` names what is missing, as the fields of `capabilities` do (``search``,
+    ``semantic_search``) or as a call over HTTP is named; ``None`` if it is none of these.
+    """
 
     code = "MA-CAPABILITY-MISSING"
+
+    def __init__(self, message: str, *, capability: str | None = None) -> None:
+        super().__init__(message)
+        self.capability = capability
+
+
+class StoreCapabilityError(CapabilityMissing):
+    """A store cannot do what was asked of it; ``hint`` says what would help.
+
+    `memalchemy.Store` raises it where encryption, or the lack of an embedder, is in the way; what
+    wraps or replaces a store may raise it too.
+    """
+
+    code = "MA-STORE-CAPABILITY"
+
+    def __init__(
+        self,
+        capability: str,
+        store_class: str,
+        hint: str | None = None,
+        *,
+        message: str | None = None,
+    ) -> None:
+        said = f"{store_class} does not support {capability!r}"
+        if hint:
+            said = f"{said}. {hint}"
+        super().__init__(message or said, capability=capability)
+        self.store_class = store_class
+        self.hint = hint
 
 
 class StatementFailed(MemalchemyError):

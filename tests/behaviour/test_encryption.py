@@ -23,6 +23,7 @@ from memalchemy import (
     KeyMissing,
     NotEncrypted,
     Store,
+    StoreCapabilityError,
 )
 from memalchemy.codec import sealing
 from memalchemy.codec.sealing import generate_key
@@ -169,11 +170,31 @@ async def test_what_is_named_readable_is_stored_and_searched_and_nothing_else(
         assert [h.key for h in await store.search(SPACE, "ibexvalue", filter=equal)] == ["one"]
     else:
         for search in (agent.search("quaggatext"), store.search(SPACE, "ibexvalue")):
-            with pytest.raises(CapabilityMissing, match=r'readable=\("text",\)'):
+            with pytest.raises(CapabilityMissing, match=r'readable=\("text",\)') as caught:
                 await search
+            assert caught.value.capability == "search"
     if what == "vectors":
         near = await store.search_by_embedding(SPACE, [1.0, 0.5])
         assert [hit.item.key for hit in near] == ["near"]
+
+
+async def test_a_store_says_which_capability_it_lacks(opened: Open) -> None:
+    store = Store(await opened())
+
+    with pytest.raises(StoreCapabilityError) as caught:
+        await store.search(SPACE, "word")
+
+    assert isinstance(caught.value, CapabilityMissing | NotImplementedError)
+    assert (caught.value.capability, caught.value.store_class) == ("search", "Store")
+    assert 'readable=("text",)' in str(caught.value.hint)
+    assert getattr(store.capabilities, caught.value.capability) is False
+
+
+@pytest.mark.parametrize("key", [KEY, KEY.encode()], ids=["text", "bytes"])
+async def test_one_key_is_given_without_a_list(opened: Open, key: Any) -> None:
+    await Checkpointer(await opened(keys=key)).save(STATE, "t")
+
+    assert await Checkpointer(await opened(keys=[KEY])).load("t") == STATE
 
 
 async def test_vectors_are_refused_wherever_they_are_asked_for(opened: Open) -> None:
@@ -196,9 +217,10 @@ async def test_vectors_are_refused_wherever_they_are_asked_for(opened: Open) -> 
         lambda: embedding.search(SPACE, "x", mode="vector"),
     ]
     for call in refused:
-        with pytest.raises(CapabilityMissing, match=r'readable=\("vectors",\)'):
+        with pytest.raises(StoreCapabilityError, match=r'readable=\("vectors",\)') as caught:
             await call()
-    with pytest.raises(CapabilityMissing, match=r'readable=\("vectors",\)'):
+        assert caught.value.capability == "semantic_search"
+    with pytest.raises(StoreCapabilityError, match=r'readable=\("vectors",\)'):
         Store(db, embedder=embedder)
     assert await rows(db, "embeddings") == []
     assert await store.list_keys(SPACE) == ["one"], "what was refused wrote nothing"
@@ -389,7 +411,7 @@ async def test_no_key_is_in_the_repr_of_anything(opened: Open) -> None:
         assert KEY not in repr(shown)
         assert OTHER not in str(shown)
     assert KEY not in str(await db.health())
-    for wrong in ([KEY[:-2]], KEY, []):
+    for wrong in ([KEY[:-2]], KEY[:-2], KEY.encode() + KEY.encode(), []):
         with pytest.raises(ValueError, match="key") as raised:
             Database("sqlite://", keys=wrong)
         assert KEY[:-2] not in str(raised.value)

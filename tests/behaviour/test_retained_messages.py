@@ -221,5 +221,15 @@ def test_an_age_and_a_number_are_checked() -> None:
     db = Database("sqlite://")
     with pytest.raises(ValueError, match="at least 1"):
         memalchemy.RetainedCheckpointer(db, keep_messages=0)
-    with pytest.raises(ValueError, match="ttl"):
+    with pytest.raises(ValueError, match="max_age must be longer than zero"):
         memalchemy.RetainedCheckpointer(db, -1)
+
+
+async def test_what_is_found_has_its_state_too(db: Database, clock: Clock) -> None:
+    saves = memalchemy.RetainedCheckpointer(db, 30 * DAY, clock=clock)
+    await saves.save({"messages": [user("a zebra")], "agent": "a7"}, "t", "c", {"k": "v"})
+
+    (by_words,) = await saves.search("zebra", data=True)
+    (by_metadata,) = await saves.query_by_metadata("k", "v", data=True)
+    (by_field,) = await saves.search_data("agent", "a7")
+    assert by_words["data"] == by_metadata["data"] == by_field["data"] == await saves.load("t")

@@ -157,6 +157,12 @@ def test_a_fernet_key_is_taken_as_bytes_or_as_text(key: Any) -> None:
     assert Keyring([same]).open(*sealed).payload == b"payload"
 
 
+@pytest.mark.parametrize("key", [KEY, KEY.encode()], ids=["text", "bytes"])
+def test_one_key_is_given_without_a_list(key: Any) -> None:
+    assert Keyring(key).open(*Keyring([KEY]).seal("zvalue1", 5, b"payload")).payload == b"payload"
+    assert Keyring(key).ids == Keyring([KEY]).ids
+
+
 def test_a_generated_key_is_a_fernet_key() -> None:
     assert Fernet(KEY).decrypt(Fernet(KEY).encrypt(b"x")) == b"x"
     assert len({generate_key() for _ in range(50)}) == 50
@@ -186,8 +192,8 @@ SECRET = "hunter2-hunter2-hunter2-hunter2-hunter2-hunter2"
         [None],
         [42],
         [],
-        pytest.param(KEY, id="text"),
-        pytest.param(KEY.encode(), id="bytes"),
+        SECRET,
+        SECRET.encode(),
     ],
 )
 def test_anything_else_is_a_value_error_that_shows_no_key(keys: Any) -> None:

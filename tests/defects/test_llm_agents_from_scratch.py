@@ -66,12 +66,11 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.usefixtures("lasting")
 @pytest.mark.asyncio_only(reason="the process that is killed is asynchronous")
 async def test_d3_a_store_whose_writer_was_killed_opens_and_holds_whole_episodes(
     shared_url: str, db: Database
 ) -> None:
-    if shared_url == "sqlite://":
-        pytest.skip("a database in memory ends with its process")
     writer = subprocess.Popen(  # noqa: ASYNC220 - the test is about the process
         [sys.executable, "-c", KILLED, shared_url, db.tenant], stdout=subprocess.PIPE, text=True
     )

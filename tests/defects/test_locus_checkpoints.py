@@ -238,11 +238,10 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.usefixtures("lasting")
 async def test_l13_sets_cost_nothing_where_another_process_hashes_them_otherwise(
     shared_url: str, db: Database, checkpointer: Checkpointer
 ) -> None:
-    if shared_url == "sqlite://":
-        pytest.skip("a database in memory is one process's own")
     for seed in ("1", "2"):
         subprocess.run(  # noqa: ASYNC221 - one after the other
             [sys.executable, "-c", HASHED, shared_url, db.tenant, seed],

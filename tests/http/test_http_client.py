@@ -141,6 +141,29 @@ async def test_a_server_that_is_not_there_is_unreachable(read: str) -> None:
     await client.close()
 
 
+async def test_a_client_is_entered_while_its_server_is_away(db: Database, base_url: str) -> None:
+    async with HTTPCheckpointer(f"http://127.0.0.1:{free_port()}", timeout=2) as client:
+        assert await client.health_check() is False
+        assert not client.capabilities.search
+        with pytest.raises(DatabaseUnreachable):
+            await client.load("thread")
+    with Blocking(f"http://127.0.0.1:{free_port()}", timeout=2) as waiting:
+        assert waiting.health_check() is False
+    async with HTTPCheckpointer(base_url) as client:
+        assert client.capabilities == Checkpointer(db).capabilities
+
+
+async def test_a_state_is_looked_for_by_typed_values(db: Database, base_url: str) -> None:
+    when = datetime(2026, 1, 2, tzinfo=UTC)
+    await Checkpointer(db).save({"when": when, "raw": b"x"}, "t")
+
+    async with HTTPCheckpointer(base_url) as client:
+        (found,) = await client.search_data("when", when)
+        assert found["data"] == {"when": when, "raw": b"x"}
+        assert await client.search_data("raw", b"x", among=None) == [found]
+        assert await client.search_data("raw", "x") == []
+
+
 @pytest.mark.usefixtures("lasting")
 async def test_a_server_that_is_killed_is_an_exception_and_its_states_are_there_again(
     db: Database,
@@ -444,8 +467,9 @@ async def test_what_a_foreign_server_cannot_do_is_said_before_it_is_asked() -> N
                 client.save({}, "thread", ttl=60),
                 client.save({}, "thread", expected_parent=None),
             ):
-                with pytest.raises(CapabilityMissing, match="does not offer"):
+                with pytest.raises(CapabilityMissing, match="does not offer") as caught:
                     await call
+                assert caught.value.capability
             assert isinstance(CapabilityMissing(""), NotImplementedError)
             assert await client.load("thread") is None
 

@@ -146,6 +146,22 @@ async def test_threads_are_found_by_words_and_by_glob(db: Database) -> None:
     assert await checkpointer.list_threads(limit=1) == ["other"]
 
 
+async def test_what_is_found_has_its_state_as_of_the_sql_backends(db: Database) -> None:
+    checkpointer = MemalchemyCheckpointer(db)
+    state = said("Book a flight to Lisbon")
+    await checkpointer.save(state, "t", metadata={"source": "run"})
+    await checkpointer.save(said("Water the plants"), "other")
+
+    (by_words,) = await checkpointer.search("lisbon")
+    (by_metadata,) = await checkpointer.query_by_metadata("source", "run")
+    (by_field,) = await checkpointer.search_data("run_id", state.run_id)
+    for found in (by_words, by_metadata, by_field):
+        assert found["thread_id"] == "t"
+        assert AgentState.from_checkpoint(found["data"]) == state
+        assert datetime.fromisoformat(found["updated_at"])
+    assert await checkpointer.list_threads(1, offset=1) == ["t"]
+
+
 async def test_a_search_finds_what_was_said_and_no_setting_of_an_agent(db: Database) -> None:
     checkpointer = MemalchemyCheckpointer(db)
     await checkpointer.save(said("Please read my file"), "t")

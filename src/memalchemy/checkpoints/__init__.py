@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 from uuid import uuid4
 
 from memalchemy.checkpoints import diffing, queries
 from memalchemy.checkpoints.branching import Branching
-from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, RADIX, Tip, rebuild_of
+from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH, RADIX
 from memalchemy.checkpoints.grouping import Together
 from memalchemy.checkpoints.keeping import Keeping
 from memalchemy.checkpoints.looking import Looking
 from memalchemy.checkpoints.pending import Pending
 from memalchemy.checkpoints.retention import Retaining
-from memalchemy.checkpoints.saving import Request, Saver, encode_off_loop, weight
+from memalchemy.checkpoints.saving import Request, Saver, encode_off_loop
 from memalchemy.checkpoints.scope import check_optional, missing
 from memalchemy.codec import values
 from memalchemy.contracts import (
@@ -32,8 +31,7 @@ from memalchemy.contracts import (
     Unset,
     to_lifetime,
 )
-from memalchemy.database import Database, HostConnection, Then
-from memalchemy.errors import Corrupt, about
+from memalchemy.database import Database, HostConnection
 from memalchemy.events import operation
 from memalchemy.keys import check_name
 from memalchemy.log import delete_checkpoint, delete_log, delete_thread
@@ -218,7 +216,7 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
         with operation("checkpoint.load", **self._about(thread_id, checkpoint_id)) as event:
             found = await self.db.read_then(
                 lambda: queries.chain(self.db.dialect, log, checkpoint_id, now),
-                Then(partial(self._decoded, thread_id, self._cache.get(log)), weight),
+                self._decoding(log),
                 connection=connection,
                 event=event,
             )
@@ -287,19 +285,6 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
     ) -> tuple[Mapping[str, Any], Fallback | None]:
         """What `save` stores of *state*; a checkpointer with rules of its own changes it here."""
         return to_mapping(state)
-
-    def _decoded(
-        self, thread_id: str, known: Tip | None, tip: Tip | None
-    ) -> tuple[Tip, dict[str, Any]] | None:
-        if tip is None:
-            return None
-        rebuilt = rebuild_of(thread_id, tip, self.db.keyring, known)
-        try:
-            return rebuilt, values.decode_state(rebuilt.parts())
-        except Corrupt as error:
-            raise about(
-                error, f"checkpoint {tip.checkpoint_id!r} of thread {thread_id!r}"
-            ) from error
 
     async def close(self) -> None:
         """Nothing to do: connections are the database's. Part of the contract."""

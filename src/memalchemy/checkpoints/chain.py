@@ -13,10 +13,17 @@ Pure: bytes and numbers, no I/O.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from memalchemy.codec import deltas, zsplice1
 from memalchemy.codec.sealing import Keyring, Sealed
-from memalchemy.codec.values import MAX_STATE_BYTES, Parts, encode_state, state_size
+from memalchemy.codec.values import (
+    MAX_STATE_BYTES,
+    Parts,
+    decode_state,
+    encode_state,
+    state_size,
+)
 from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted, about
 
 CODEC = "zsplice2"
@@ -261,4 +268,21 @@ def rebuild_of(thread_id: str, tip: Tip, keyring: Keyring, known: Tip | None = N
     try:
         return same_state(tip, known, keyring) or rebuild(tip, keyring)
     except (Corrupt, KeyMissing, NotEncrypted) as error:
+        raise about(error, f"checkpoint {tip.checkpoint_id!r} of thread {thread_id!r}") from error
+
+
+def decoded(
+    thread_id: str, tip: Tip | None, keyring: Keyring, known: Tip | None
+) -> tuple[Tip, dict[str, Any]] | None:
+    """A stored checkpoint rebuilt, and its state; ``None`` for none.
+
+    Raises:
+        Corrupt, KeyMissing, NotEncrypted: it cannot be read; the message names the checkpoint.
+    """
+    if tip is None:
+        return None
+    rebuilt = rebuild_of(thread_id, tip, keyring, known)
+    try:
+        return rebuilt, decode_state(rebuilt.parts())
+    except Corrupt as error:
         raise about(error, f"checkpoint {tip.checkpoint_id!r} of thread {thread_id!r}") from error

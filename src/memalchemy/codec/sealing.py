@@ -21,13 +21,27 @@ import zlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from memalchemy.errors import CapabilityMissing, Corrupt, DriverMissing, KeyMissing, NotEncrypted
+from memalchemy.errors import (
+    CapabilityMissing,
+    Corrupt,
+    DriverMissing,
+    KeyMissing,
+    NotEncrypted,
+    StoreCapabilityError,
+)
 
 SUFFIX = "+gcm1"
 """What the codec tag of a sealed payload ends with."""
 
 REVEALABLE = ("text", "fields", "vectors")
 """What can be kept readable beside a sealed payload, so that the database can search in it."""
+
+_NEEDED = {
+    "text": ("search", "words"),
+    "fields": ("filter", "fields"),
+    "vectors": ("semantic_search", "vectors"),
+}
+"""What cannot be done where one of `REVEALABLE` is not stored, and how that is called."""
 
 _VERSION = b"\x01"
 _ID, _NONCE, _TAG, _CHECKSUM = 8, 12, 16, 8
@@ -75,7 +89,7 @@ class Keyring:
     """The keys of a database: the first one seals, each opens. Without keys nothing is changed.
 
     Args:
-        keys: Fernet keys, as text or bytes; whitespace around one is passed over.
+        keys: a Fernet key, as text or bytes, or several; whitespace around one is passed over.
         readable: which of `REVEALABLE` may be stored as they are beside sealed payloads.
         allow_plaintext: read what is not sealed, too, while a database is on its way to encryption.
 
@@ -86,18 +100,18 @@ class Keyring:
 
     def __init__(
         self,
-        keys: Iterable[str | bytes] | None = None,
+        keys: str | bytes | Iterable[str | bytes] | None = None,
         *,
         readable: Iterable[str] = (),
         allow_plaintext: bool = False,
     ) -> None:
-        if isinstance(keys, (str, bytes)):
-            raise ValueError("keys= is a list of keys, the one that encrypts first")
         if isinstance(readable, str) or (unknown := sorted({*readable} - {*REVEALABLE})):
             wrong = readable if isinstance(readable, str) else unknown[0]
             raise ValueError(
                 f"readable= is a list of {', '.join(map(repr, REVEALABLE))}; got {wrong!r}"
             )
+        if isinstance(keys, (str, bytes)):
+            keys = [keys]
         given = None if keys is None else list(keys)
         if given == []:
             raise ValueError("keys= is empty: give at least one key, or leave it away")
@@ -141,15 +155,22 @@ class Keyring:
         assert what in REVEALABLE
         return not self._keys or what in self._readable
 
-    def check_reveals(self, what: str, wanted: str) -> None:
-        """Raise `CapabilityMissing` unless *what* may be stored, which *wanted* needs."""
-        if not self.reveals(what):
-            means = {"text": "words", "fields": "fields", "vectors": "vectors"}[what]
-            raise CapabilityMissing(
-                f"{wanted} needs {means} that the database can read, and this one is encrypted. To "
-                f'have them stored unencrypted open it with readable=("{what}",); what was written '
-                "before has none until it is written again"
-            )
+    def check_reveals(self, what: str, wanted: str, *, store: str | None = None) -> None:
+        """Raise `CapabilityMissing` unless *what* may be stored, which *wanted* needs.
+
+        Of a *store*, the name of its class, it is a `StoreCapabilityError`.
+        """
+        if self.reveals(what):
+            return
+        capability, means = _NEEDED[what]
+        hint = f'To have them stored unencrypted open it with readable=("{what}",)'
+        message = (
+            f"{wanted} needs {means} that the database can read, and this one is encrypted. {hint};"
+            " what was written before has none until it is written again"
+        )
+        if store is None:
+            raise CapabilityMissing(message, capability=capability)
+        raise StoreCapabilityError(capability, store, hint, message=message)
 
     def name_of(self, text: str, length: int) -> str:
         """A name for *text*, the same for the same text: up to 64 hexadecimal digits.

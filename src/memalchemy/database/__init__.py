@@ -66,9 +66,10 @@ class Database:
         statement_timeout: seconds that a statement may take, waiting for locks included; without
             it, as long as the server lets it. SQLite: seconds that a statement may run, and that it
             waits for another process to end its transaction (30 if not given).
-        keys: Fernet keys; payloads and values are encrypted with the first and opened with any. See
-            the page on encryption. Metadata, ids, namespaces and keys of items stay readable. A
-            tenant that is written with keys is not written without one of them: `KeyMissing`.
+        keys: a Fernet key, or several: payloads and values are encrypted with the first and opened
+            with any. See the page on encryption. Metadata, ids, namespaces and keys of items stay
+            readable. A tenant that is written with keys is not written without one of them:
+            `KeyMissing`.
         readable: what else is stored unencrypted beside them, because the database searches in it:
             ``"text"`` (words), ``"fields"`` (a word for each field, for filters), ``"vectors"``.
         allow_plaintext: with *keys*, read what is not encrypted, too, instead of refusing it.
@@ -102,7 +103,7 @@ class Database:
         durability: Literal["full", "normal"] = "full",
         connect_timeout: float | None = None,
         statement_timeout: float | None = None,
-        keys: Iterable[str | bytes] | None = None,
+        keys: str | bytes | Iterable[str | bytes] | None = None,
         readable: Iterable[str] = (),
         allow_plaintext: bool = False,
         **engine_options: Any,

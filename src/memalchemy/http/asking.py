@@ -75,7 +75,9 @@ class Asking:
                 f"{display} does not say whether it offers {what or call}: its answer to "
                 "/capabilities is not JSON; is the address that of a checkpoint server?"
             )
-        raise CapabilityMissing(f"{display} does not offer {what or call}; `memalchemy serve` does")
+        raise CapabilityMissing(
+            f"{display} does not offer {what or call}; `memalchemy serve` does", capability=call
+        )
 
     def _is_absent(self, reply: Reply) -> bool:
         """Whether the server says that what was named is not there.

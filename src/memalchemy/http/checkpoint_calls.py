@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from memalchemy.codec.values import from_jsonable
 from memalchemy.contracts import UNSET
 from memalchemy.errors import NotSerialisable
 from memalchemy.http import shapes, wire
@@ -55,7 +56,9 @@ async def delete(call: Call) -> Any:
 
 
 async def list_threads(call: Call) -> Any:
-    return {"threads": await call.checkpointer.list_threads(call.query.limit, call.query.pattern)}
+    query: shapes.Threads = call.query
+    ids = await call.checkpointer.list_threads(query.limit, query.pattern, offset=query.offset)
+    return {"threads": ids}
 
 
 async def metadata(call: Call) -> Any:
@@ -104,14 +107,24 @@ async def newest(call: Call) -> Any:
 
 
 async def search(call: Call) -> Any:
-    found = await call.checkpointer.search(call.body.query, call.body.limit)
-    return {"checkpoints": [wire.tree_of_info(info) for info in found]}
+    body: shapes.Search = call.body
+    found = await call.checkpointer.search(body.query, body.limit, data=body.data)
+    return await _trees(found)
 
 
 async def by_metadata(call: Call) -> Any:
     body: shapes.ByMetadata = call.body
-    found = await call.checkpointer.query_by_metadata(body.key, body.value, body.limit)
-    return {"checkpoints": [wire.tree_of_info(info) for info in found]}
+    found = await call.checkpointer.query_by_metadata(
+        body.key, body.value, body.limit, data=body.data
+    )
+    return await _trees(found)
+
+
+async def by_data(call: Call) -> Any:
+    body: shapes.ByData = call.body
+    value = from_jsonable(body.value)
+    found = await call.checkpointer.search_data(body.path, value, body.limit, among=body.among)
+    return await _trees(found)
 
 
 async def prune(call: Call) -> Any:
@@ -125,6 +138,11 @@ async def vacuum(call: Call) -> Any:
 
 async def forget(call: Call) -> Any:
     return {"count": await call.checkpointer.forget(**call.body.model_dump())}
+
+
+async def _trees(found: list[dict[str, Any]]) -> Any:
+    trees = await apart(found, lambda: [wire.tree_of_info(info) for info in found])
+    return {"checkpoints": trees}
 
 
 def _absent(call: Call) -> Exception:
@@ -222,6 +240,11 @@ ROUTES = [
     Route(
         "POST", "/checkpoints/query", "query_by_metadata", "Checkpoints by their metadata.",
         by_metadata, shapes.Infos, body=shapes.ByMetadata,
+    ),
+    Route(
+        "POST", "/checkpoints/data", "search_data",
+        "Threads by a field of their newest state; so many of the threads saved last are read.",
+        by_data, shapes.Infos, body=shapes.ByData,
     ),
     Route(
         "POST", "/prune", "prune", "Delete checkpoints that every given rule lets go.", prune,

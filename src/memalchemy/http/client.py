@@ -7,10 +7,12 @@ checkpointer over HTTP needs: see docs/http.md. Knows no SQL.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Self
 from uuid import uuid4
 
+from memalchemy.codec.values import jsonable
 from memalchemy.contracts import (
     UNSET,
     CheckpointerCapabilities,
@@ -21,7 +23,7 @@ from memalchemy.contracts import (
     check_limit,
     to_timedelta,
 )
-from memalchemy.errors import Corrupt, MemalchemyError, NotFound
+from memalchemy.errors import Corrupt, DatabaseUnreachable, MemalchemyError, NotFound
 from memalchemy.events import operation
 from memalchemy.http import wire
 from memalchemy.http.apart import apart
@@ -81,7 +83,11 @@ class HTTPCheckpointer(Asking):
 
     @property
     def capabilities(self) -> CheckpointerCapabilities:
-        """What the server can do, as far as it was asked: ``async with`` and `connect` ask."""
+        """What the server can do, as far as it was asked.
+
+        `connect` asks, and ``async with``, which enters too while the server is away; so does the
+        first call that needs to know.
+        """
         return (self._offer or DOCUMENTED).capabilities
 
     def __repr__(self) -> str:
@@ -89,7 +95,8 @@ class HTTPCheckpointer(Asking):
 
     async def __aenter__(self) -> Self:
         try:
-            await self.connect()
+            with suppress(DatabaseUnreachable):  # whoever uses it is told; it may be back by then
+                await self.connect()
         except BaseException:
             await self.close()  # nobody calls __aexit__ after a failed __aenter__
             raise
@@ -308,9 +315,15 @@ class HTTPCheckpointer(Asking):
         tree = await self._write("POST", path, body=body)
         return self._made(lambda found: bool(found["copied"]), tree, writes=True)
 
-    async def list_threads(self, limit: int = 100, pattern: str = "*") -> list[str]:
-        """The ids of threads with a checkpoint, most recently saved first; *pattern* is a glob."""
+    async def list_threads(
+        self, limit: int = 100, pattern: str = "*", *, offset: int = 0
+    ) -> list[str]:
+        """The ids of threads with a checkpoint, most recently saved first; *pattern* is a glob,
+        *offset* leaves out as many of the first.
+        """
         query = {"limit": check_limit(limit), "pattern": pattern}
+        if check_limit(offset, "offset"):
+            query["offset"] = offset
         await self._need("list_threads")
         return listed(await self._asked("GET", "/threads", query), "threads")
 
@@ -320,18 +333,40 @@ class HTTPCheckpointer(Asking):
         await self._need("list_with_metadata")
         return self._infos(await self._asked("GET", "/checkpoints", query))
 
-    async def search(self, query: str, limit: int = 10) -> list[dict[str, Any]]:
-        """Checkpoints whose step added words of *query*, best first, with score and snippet."""
-        body = {"query": query, "limit": check_limit(limit)}
+    async def search(
+        self, query: str, limit: int = 10, *, data: bool = False
+    ) -> list[dict[str, Any]]:
+        """Checkpoints whose step added words of *query*, best first, with score and snippet; with
+        *data* each has its state under ``data``.
+        """
+        body = {"query": query, "limit": check_limit(limit), **_with_data(data)}
         await self._need("search")
         return self._infos(await self._asked("POST", "/checkpoints/search", body=body))
 
-    async def query_by_metadata(
-        self, key: str, value: Any, limit: int = 100
+    async def search_data(
+        self, path: str, value: Any, limit: int = 100, *, among: int | None = 1000
     ) -> list[dict[str, Any]]:
-        """Checkpoints whose metadata has *value* under *key*, newest first, as `get_metadata`."""
+        """Threads whose newest state has *value* under *path*, most recently saved first.
+
+        As `memalchemy.Checkpointer.search_data`: of the *among* threads saved last, with the state
+        under ``data``.
+        """
+        most = None if among is None else check_limit(among, "among")
+        body = {"path": path, "value": jsonable(value), "among": most}
+        await self._need("search_data")
+        found = await self._asked(
+            "POST", "/checkpoints/data", body=body | {"limit": check_limit(limit)}
+        )
+        return self._infos(found)
+
+    async def query_by_metadata(
+        self, key: str, value: Any, limit: int = 100, *, data: bool = False
+    ) -> list[dict[str, Any]]:
+        """Checkpoints whose metadata has *value* under *key*, newest first, as `get_metadata`; with
+        *data* each has its state under ``data``.
+        """
         ((key, value),) = check_metadata({key: value}).items()
-        body = {"key": key, "value": value, "limit": check_limit(limit)}
+        body = {"key": key, "value": value, "limit": check_limit(limit), **_with_data(data)}
         await self._need("query_by_metadata")
         return self._infos(await self._asked("POST", "/checkpoints/query", body=body))
 
@@ -388,6 +423,11 @@ class HTTPCheckpointer(Asking):
         body = {"thread_id": thread_id, "metadata": metadata}
         await self._need("forget")
         return await self._count("/forget", body)
+
+
+def _with_data(data: bool) -> dict[str, Any]:
+    # A server of an earlier release refuses a name that it does not know.
+    return {"data": True} if data else {}
 
 
 def _thread(thread_id: str) -> str:

@@ -62,6 +62,7 @@ Value = Annotated[Any, WithJsonSchema({"description": "Any JSON, with tags for w
 Vector = Annotated[list[float], Field(min_length=1, max_length=16_000)]
 Flag = Annotated[bool, PlainValidator(_flag), WithJsonSchema({"type": "boolean"})]
 Limit = Annotated[int, Field(ge=0, le=MOST), BeforeValidator(_number)]
+Offset = Annotated[int, Field(ge=0, lt=2**31), BeforeValidator(_number)]
 PageSize = Annotated[int, Field(ge=0, le=500), BeforeValidator(_number)]
 Expectation = Annotated[int, Field(ge=1, lt=2**63), BeforeValidator(_number)]
 Kept = Annotated[int, Field(ge=1, lt=2**31), BeforeValidator(_number)]
@@ -96,6 +97,7 @@ class Paging(Query):
 class Threads(Query):
     limit: Limit = 100
     pattern: Annotated[Text, Field(description="A glob over the whole id: *, ?, [a-z].")] = "*"
+    offset: Annotated[Offset, Field(description="How many of the first to leave out.")] = 0
 
 
 class Newest(Query):
@@ -201,15 +203,30 @@ class Forget(Shape):
     metadata: Annotated[Tree | None, Field(json_schema_extra={"minProperties": 1})] = None
 
 
+WithData = Annotated[bool, Field(description="Each with its state, under data.")]
+
+
 class Search(Shape):
     query: Text
     limit: Limit = 10
+    data: WithData = False
 
 
 class ByMetadata(Shape):
     key: Text
     value: Annotated[Any, WithJsonSchema({"description": "What stands under the key."})]
     limit: Limit = 100
+    data: WithData = False
+
+
+class ByData(Shape):
+    path: Annotated[Text, Field(description="A top-level key, or a JSON pointer: /user/name.")]
+    value: Value
+    limit: Limit = 100
+    among: Annotated[
+        Limit | None,
+        Field(description="How many of the threads saved last are looked at; null: all."),
+    ] = 1000
 
 
 class Put(Shape):
@@ -265,6 +282,7 @@ class Info(Shape):
     created_at: datetime
     raw_size: int
     stored_size: int
+    data: Annotated[Tree, Field(description="Its state, where a search asks for it.")] = {}
 
 
 class Hit(Info):

@@ -34,6 +34,7 @@ ATTRIBUTES: dict[type[MemalchemyError], tuple[str, ...]] = {
     errors.NotSerialisable: ("path",),
     errors.TooLarge: ("size", "limit"),
     errors.DatabaseUnreachable: ("maybe_applied", "busy"),
+    errors.CapabilityMissing: ("capability",),
 }
 """What an error says beside its message."""
 
@@ -109,13 +110,15 @@ def state_of_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tree_of_info(info: Mapping[str, Any]) -> dict[str, Any]:
-    """What is known of a checkpoint, as `Checkpointer.get_metadata` gives it."""
-    return {**info, "created_at": info["created_at"].isoformat()}
+    """What is known of a checkpoint, as `Checkpointer.get_metadata` gives it, or a search."""
+    tree = {**info, "created_at": info["created_at"].isoformat()}
+    return tree | {"data": tree_of_state(info["data"])} if "data" in info else tree
 
 
 def info_of_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
     """The inverse of `tree_of_info`."""
-    return {**tree, "created_at": datetime.fromisoformat(tree["created_at"])}
+    info = {**tree, "created_at": datetime.fromisoformat(tree["created_at"])}
+    return info | {"data": state_of_tree(tree["data"])} if "data" in tree else info
 
 
 def checkpoint_info(tree: Mapping[str, Any]) -> CheckpointInfo:

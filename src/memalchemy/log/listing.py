@@ -174,17 +174,18 @@ class ThreadIds:
 
     async def first(self, limit: int, connection: HostConnection | None) -> list[str]:
         """The first *limit* of them, most recently written first; they may be a moment old."""
-        return [row.thread_id for row in await first(self._pages(connection), limit)]
+        return [row.thread_id for row in await first(self.pages(connection), limit)]
 
     async def count(self, connection: HostConnection | None) -> int:
         """How many they are; one that is written while they are counted may be passed over."""
         seen: set[str] = set()
-        async with aclosing(self._pages(connection)) as pages:
+        async with aclosing(self.pages(connection)) as pages:
             async for rows in pages:
                 seen.update(row.thread_id for row in rows)
         return len(seen)
 
-    def _pages(self, connection: HostConnection | None) -> AsyncGenerator[list[Any]]:
+    def pages(self, connection: HostConnection | None) -> AsyncGenerator[list[Any]]:
+        """Rows with their ``thread_id``, most recently written first, page by page."""
         scope = {"k_tenant": self.db.tenant, "k_namespace": self.path}
         within = range_of(self.pattern)
 

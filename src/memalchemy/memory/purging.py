@@ -26,7 +26,7 @@ async def purge_messages(
     next, goes when its newest message is old. From the start of a conversation on, up to the first
     exchange that stays. System messages stay. Each transaction removes about *batch* messages.
     """
-    cutoff = datetime.now(UTC) - to_lifetime(older_than)
+    cutoff = datetime.now(UTC) - to_lifetime(older_than, "older_than")
     if isinstance(batch, bool) or not isinstance(batch, int):
         raise TypeError(f"batch is a whole number, not {type(batch).__name__}")
     if batch < 1:

@@ -80,7 +80,7 @@ class RetainedCheckpointer(Checkpointer):
             max_chain_depth=max_chain_depth,
             compression_level=compression_level,
         )
-        self._max_age = None if max_age is None else to_lifetime(max_age)
+        self._max_age = None if max_age is None else to_lifetime(max_age, "max_age")
         self._window = None if keep_messages is None else SlidingWindowManager(keep_messages)
         self._clock = clock or _now
         self._times: OrderedDict[tuple[str, str], Times] = OrderedDict()
@@ -109,7 +109,7 @@ class RetainedCheckpointer(Checkpointer):
                 what is stored of them.
             progress: called after every thread; ``removed`` counts messages.
         """
-        age = to_lifetime(older_than)
+        age = to_lifetime(older_than, "older_than")
         tenant = self.db.tenant
         with operation("checkpoint.purge", tenant=tenant, thread_id=thread_id) as event:
             threads = [thread_id] if thread_id is not None else await self._all_threads(None)

@@ -94,7 +94,7 @@ class Store(Batches, Searching):
         if index and embedder is None:
             raise no_embedder("index=")
         if index or (index is None and embedder is not None):
-            db.keyring.check_reveals("vectors", "a store with an embedder")
+            db.keyring.check_reveals("vectors", "a store with an embedder", store="Store")
         self._settings = Settings(
             keyring=db.keyring,
             embedder=embedder,
@@ -152,7 +152,8 @@ class Store(Batches, Searching):
             Conflict: it is not as expected; ``current`` is the item that is there, or ``None``.
             NotSerialisable, TooLarge: value, metadata, key or namespace cannot be stored.
             ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
-            CapabilityMissing: vectors are wanted, and the database is encrypted and may hold none.
+            StoreCapabilityError: vectors are wanted, and the database is encrypted and may hold
+                none.
         """
         binds = item_binds(self.db, namespace, key)
         check_expected(expected_version)
@@ -213,7 +214,7 @@ class Store(Batches, Searching):
         """
         check_expected(expected_version, or_item=False)
         name = self._settings.model_of(model)
-        self.db.keyring.check_reveals("vectors", "embedding=")
+        self.db.keyring.check_reveals("vectors", "embedding=", store="Store")
         vectors = rows_of(embedding, name)
         values = item_binds(self.db, namespace, key) | {"p_now": datetime.now(UTC)}
         d = self.db.dialect
@@ -393,7 +394,7 @@ class Store(Batches, Searching):
         if embedding is not None:
             if index:
                 raise TypeError("give index= or embedding=, not both")
-            self.db.keyring.check_reveals("vectors", "embedding=")
+            self.db.keyring.check_reveals("vectors", "embedding=", store="Store")
             return rows_of(embedding, self._settings.model)
         (vectors,) = await self._settings.vectors_of([value], index)
         return vectors

@@ -45,7 +45,7 @@ class Batches(Shelf):
 
         Raises:
             NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
-            CapabilityMissing: *index* is given, and there is no embedder.
+            StoreCapabilityError: *index* is given, and there is no embedder.
         """
         given = [_new_item(one) for one in items]
         now = datetime.now(UTC)
@@ -197,7 +197,7 @@ class Batches(Shelf):
                 whole = wanted is None or isinstance(wanted, (bool, str))
                 to_embed.setdefault(wanted if whole else tuple(wanted), []).append(at)  # type: ignore[arg-type]
                 continue
-            self.db.keyring.check_reveals("vectors", "embedding=")
+            self.db.keyring.check_reveals("vectors", "embedding=", store="Store")
             try:
                 found[at] = rows_of(one.embedding, self._settings.model)
             except (TypeError, ValueError) as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memalchemy.codec import text
-from memalchemy.errors import CapabilityMissing
+from memalchemy.errors import StoreCapabilityError
 from memalchemy.keys import check_name
 from memalchemy.search.vectors import check_vector
 from memalchemy.store.writing import VectorRow
@@ -133,9 +133,9 @@ async def embed(embedder: Embedder, texts: Iterable[str]) -> list[Any]:
     return [check_vector(vector, "a vector of the embedder") for vector in vectors]
 
 
-def no_embedder(what: str) -> CapabilityMissing:
+def no_embedder(what: str) -> StoreCapabilityError:
     """The error for a call that needs vectors of texts, where nobody makes them."""
-    return CapabilityMissing(
-        f"{what} needs vectors of texts: give Store an embedder=, a function of a list of texts, "
-        "or this call an embedding="
+    hint = "give Store an embedder=, a function of a list of texts, or this call an embedding="
+    return StoreCapabilityError(
+        "semantic_search", "Store", hint, message=f"{what} needs vectors of texts: {hint}"
     )

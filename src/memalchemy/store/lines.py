@@ -133,7 +133,7 @@ async def import_items(
     conflict if not. Nothing is written of a batch with a conflict, or with a line that is no item.
 
     Raises:
-        CapabilityMissing: a line has vectors, which this database may not hold readable.
+        StoreCapabilityError: a line has vectors, which this database may not hold readable.
         Conflict: again and again somebody else wrote items of a batch while it was written.
     """
     number = 0
@@ -299,7 +299,7 @@ async def _written(
         event.payload_bytes = sum(len(line.row["p_value"]) for line in good)
         some = next((line.vectors for line in good if line.vectors), [])
         if some:
-            db.keyring.check_reveals("vectors", "an import of vectors")
+            db.keyring.check_reveals("vectors", "an import of vectors", store="Store")
         native = await stores_natively(db, some, None, event)
         for attempts_left in reversed(range(ATTEMPTS)):
             try:

@@ -63,11 +63,11 @@ class Searching(Listing):
         self,
         namespace: Namespace,
         query: str | None = None,
+        limit: int = 10,
         *,
         prefix: bool = False,
         mode: str = "text",
         filter: Mapping[str, Any] | None = None,
-        limit: int = 10,
         offset: int = 0,
         threshold: float | None = None,
         embedding: Any | None = None,
@@ -103,8 +103,9 @@ class Searching(Listing):
         *query* is an operator. A query without words finds nothing by words.
 
         Raises:
-            CapabilityMissing: a vector of *query* is needed, and there is no embedder; or the
+            StoreCapabilityError: a vector of *query* is needed, and there is no embedder; or the
                 database is encrypted, and holds no readable words or vectors to look in.
+                ``capability`` is ``search`` for words, ``semantic_search`` for vectors.
             ValueError: there are vectors of the model, but none of this size; or *query* and
                 *embedding* are both given, in the mode ``text``.
         """
@@ -133,7 +134,7 @@ class Searching(Listing):
                 items = await taken(pages, limit + offset)
             return _hits([_hit(item, None) for item in items[offset:]], [_LISTED], explain)
         if mode != "vector":
-            self.db.keyring.check_reveals("text", "a search by words")
+            self.db.keyring.check_reveals("text", "a search by words", store="Store")
         vector = await self._vector(query, embedding) if mode != "text" else None
         with operation("store.search", **self._about(namespace)) as event:
             name = self._settings.model_of(model)
@@ -213,7 +214,7 @@ class Searching(Listing):
             filters.append({"$metadata": metadata_filter})
         wanted = Filter.parse({"$and": filters} if filters else None)
         vector = check_vector(query_embedding, "query_embedding")
-        self.db.keyring.check_reveals("vectors", "a search by meaning")
+        self.db.keyring.check_reveals("vectors", "a search by meaning", store="Store")
         with operation("store.search", **self._about(namespace)) as event:
             name = self._settings.model_of(model)
             question = Question(
@@ -223,7 +224,7 @@ class Searching(Listing):
         return [SemanticSearchResult(one.item, one.score, one.distance) for one in found[offset:]]
 
     async def _vector(self, query: str | None, embedding: Any | None) -> Any:
-        self.db.keyring.check_reveals("vectors", "a search by meaning")
+        self.db.keyring.check_reveals("vectors", "a search by meaning", store="Store")
         if embedding is not None:
             return check_vector(embedding)
         if self._settings.embedder is None:

@@ -84,14 +84,14 @@ class Settings:
         """The vectors of each value, from one call of the embedder; *index* as `put` takes it.
 
         Raises:
-            CapabilityMissing: *index* is given, and there is no embedder.
+            StoreCapabilityError: *index* is given, and there is no embedder.
         """
         wanted = self.index if index is None else index
         if not wanted:
             return [[] for _ in values]
         if self.embedder is None:
             raise no_embedder("index=")
-        self.keyring.check_reveals("vectors", "index=")
+        self.keyring.check_reveals("vectors", "index=", store="Store")
         texts = [texts_of(value, wanted) for value in values]
         vectors = iter(await embed(self.embedder, (one.text for of in texts for one in of)))
         return [[VectorRow(t.field, self.model, t.part, next(vectors)) for t in of] for of in texts]

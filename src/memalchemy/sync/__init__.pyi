@@ -107,9 +107,10 @@ class Database:
         statement_timeout: seconds that a statement may take, waiting for locks included; without
             it, as long as the server lets it. SQLite: seconds that a statement may run, and that it
             waits for another process to end its transaction (30 if not given).
-        keys: Fernet keys; payloads and values are encrypted with the first and opened with any. See
-            the page on encryption. Metadata, ids, namespaces and keys of items stay readable. A
-            tenant that is written with keys is not written without one of them: `KeyMissing`.
+        keys: a Fernet key, or several: payloads and values are encrypted with the first and opened
+            with any. See the page on encryption. Metadata, ids, namespaces and keys of items stay
+            readable. A tenant that is written with keys is not written without one of them:
+            `KeyMissing`.
         readable: what else is stored unencrypted beside them, because the database searches in it:
             ``"text"`` (words), ``"fields"`` (a word for each field, for filters), ``"vectors"``.
         allow_plaintext: with *keys*, read what is not encrypted, too, instead of refusing it.
@@ -142,7 +143,7 @@ class Database:
         durability: Literal["full", "normal"] = "full",
         connect_timeout: float | None = None,
         statement_timeout: float | None = None,
-        keys: Iterable[str | bytes] | None = None,
+        keys: str | bytes | Iterable[str | bytes] | None = None,
         readable: Iterable[str] = (),
         allow_plaintext: bool = False,
         **engine_options: Any,
@@ -591,7 +592,8 @@ class Checkpointer:
         connection: HostConnection | None = None,
     ) -> dict[str, Any]:
         """What a thread takes: total_checkpoints, total_size (bytes of every state whole),
-        compressed_size (bytes stored), compression_ratio, full_checkpoints, delta_checkpoints.
+        compressed_size (bytes stored), compression_ratio (total_size over compressed_size, 1.0 if
+        there is nothing), full_checkpoints, delta_checkpoints.
         """
 
     def get_writes(
@@ -663,11 +665,13 @@ class Checkpointer:
         limit: int = 100,
         pattern: str = "*",
         *,
+        offset: int = 0,
         connection: HostConnection | None = None,
     ) -> list[str]:
         """The ids of threads with a checkpoint, most recently saved first.
 
-        *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``.
+        *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``. *offset*
+        leaves out as many of the first; a thread that is saved meanwhile moves to the front.
         """
 
     def list_with_metadata(
@@ -766,12 +770,14 @@ class Checkpointer:
         value: Any,
         limit: int = 100,
         *,
+        data: bool = False,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
         """Checkpoints whose metadata has *value* under *key*, newest first, as `get_metadata`.
 
         Numbers compare as numbers and booleans as booleans. Any key; answered by an index, but on
-        Oracle, which has none over keys that are not known beforehand.
+        Oracle, which has none over keys that are not known beforehand. With *data* each has its
+        state under ``data``, as it is stored: one more read for each.
         """
 
     def remembered(self, thread_id: str, checkpoint_id: str, keys: Iterable[str]) -> dict[str, Any]:
@@ -832,6 +838,7 @@ class Checkpointer:
         limit: int = 10,
         *,
         below: bool = False,
+        data: bool = False,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
         """Checkpoints whose step added words of *query*, best first.
@@ -840,10 +847,34 @@ class Checkpointer:
         more) and ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words
         are found, and nothing in *query* is an operator. A query without words finds nothing. With
         *below* in the namespaces under this one, too, in one ranking, and with ``namespace``, a
-        tuple: `Checkpointer(db).search(…, below=True)` finds what any framework has saved.
+        tuple: `Checkpointer(db).search(…, below=True)` finds what any framework has saved. With
+        *data* each has its state under ``data``, as it is stored: one more read for each.
 
         Raises:
-            CapabilityMissing: the database is encrypted, and holds no readable words.
+            CapabilityMissing: the database is encrypted, and holds no readable words;
+                ``capability`` is ``search``.
+        """
+
+    def search_data(
+        self,
+        path: str,
+        value: Any,
+        limit: int = 100,
+        *,
+        among: int | None = 1000,
+        connection: HostConnection | None = None,
+    ) -> list[dict[str, Any]]:
+        """Threads whose newest state has *value* under *path*, most recently saved first.
+
+        Each as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it is
+        stored. *path* is a top-level key of the state, or a JSON pointer such as ``/user/name``;
+        values are equal as in `memalchemy.filters`. No index serves this: the newest states of the
+        *among* threads saved last are read, one read for each, and a thread beyond them is not
+        found; ``among=None`` reads those of all. What is asked often belongs into the metadata of
+        a save, where `query_by_metadata` finds it by an index.
+
+        Raises:
+            Corrupt: a stored state that was read does not match its checksum.
         """
 
     def snapshot(
@@ -1945,7 +1976,8 @@ class RetainedCheckpointer:
         connection: HostConnection | None = None,
     ) -> dict[str, Any]:
         """What a thread takes: total_checkpoints, total_size (bytes of every state whole),
-        compressed_size (bytes stored), compression_ratio, full_checkpoints, delta_checkpoints.
+        compressed_size (bytes stored), compression_ratio (total_size over compressed_size, 1.0 if
+        there is nothing), full_checkpoints, delta_checkpoints.
         """
 
     def get_writes(
@@ -2017,11 +2049,13 @@ class RetainedCheckpointer:
         limit: int = 100,
         pattern: str = "*",
         *,
+        offset: int = 0,
         connection: HostConnection | None = None,
     ) -> list[str]:
         """The ids of threads with a checkpoint, most recently saved first.
 
-        *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``.
+        *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``. *offset*
+        leaves out as many of the first; a thread that is saved meanwhile moves to the front.
         """
 
     def list_with_metadata(
@@ -2141,12 +2175,14 @@ class RetainedCheckpointer:
         value: Any,
         limit: int = 100,
         *,
+        data: bool = False,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
         """Checkpoints whose metadata has *value* under *key*, newest first, as `get_metadata`.
 
         Numbers compare as numbers and booleans as booleans. Any key; answered by an index, but on
-        Oracle, which has none over keys that are not known beforehand.
+        Oracle, which has none over keys that are not known beforehand. With *data* each has its
+        state under ``data``, as it is stored: one more read for each.
         """
 
     def remembered(self, thread_id: str, checkpoint_id: str, keys: Iterable[str]) -> dict[str, Any]:
@@ -2207,6 +2243,7 @@ class RetainedCheckpointer:
         limit: int = 10,
         *,
         below: bool = False,
+        data: bool = False,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
         """Checkpoints whose step added words of *query*, best first.
@@ -2215,10 +2252,34 @@ class RetainedCheckpointer:
         more) and ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words
         are found, and nothing in *query* is an operator. A query without words finds nothing. With
         *below* in the namespaces under this one, too, in one ranking, and with ``namespace``, a
-        tuple: `Checkpointer(db).search(…, below=True)` finds what any framework has saved.
+        tuple: `Checkpointer(db).search(…, below=True)` finds what any framework has saved. With
+        *data* each has its state under ``data``, as it is stored: one more read for each.
 
         Raises:
-            CapabilityMissing: the database is encrypted, and holds no readable words.
+            CapabilityMissing: the database is encrypted, and holds no readable words;
+                ``capability`` is ``search``.
+        """
+
+    def search_data(
+        self,
+        path: str,
+        value: Any,
+        limit: int = 100,
+        *,
+        among: int | None = 1000,
+        connection: HostConnection | None = None,
+    ) -> list[dict[str, Any]]:
+        """Threads whose newest state has *value* under *path*, most recently saved first.
+
+        Each as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it is
+        stored. *path* is a top-level key of the state, or a JSON pointer such as ``/user/name``;
+        values are equal as in `memalchemy.filters`. No index serves this: the newest states of the
+        *among* threads saved last are read, one read for each, and a thread beyond them is not
+        found; ``among=None`` reads those of all. What is asked often belongs into the metadata of
+        a save, where `query_by_metadata` finds it by an index.
+
+        Raises:
+            Corrupt: a stored state that was read does not match its checksum.
         """
 
     def snapshot(
@@ -2546,7 +2607,8 @@ class Store:
             Conflict: it is not as expected; ``current`` is the item that is there, or ``None``.
             NotSerialisable, TooLarge: value, metadata, key or namespace cannot be stored.
             ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
-            CapabilityMissing: vectors are wanted, and the database is encrypted and may hold none.
+            StoreCapabilityError: vectors are wanted, and the database is encrypted and may hold
+                none.
         """
 
     def put_batch(
@@ -2565,7 +2627,7 @@ class Store:
 
         Raises:
             NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
-            CapabilityMissing: *index* is given, and there is no embedder.
+            StoreCapabilityError: *index* is given, and there is no embedder.
         """
 
     def put_embedding(
@@ -2616,11 +2678,11 @@ class Store:
         self,
         namespace: Namespace,
         query: str | None = None,
+        limit: int = 10,
         *,
         prefix: bool = False,
         mode: str = "text",
         filter: Mapping[str, Any] | None = None,
-        limit: int = 10,
         offset: int = 0,
         threshold: float | None = None,
         embedding: Any | None = None,
@@ -2656,8 +2718,9 @@ class Store:
         *query* is an operator. A query without words finds nothing by words.
 
         Raises:
-            CapabilityMissing: a vector of *query* is needed, and there is no embedder; or the
+            StoreCapabilityError: a vector of *query* is needed, and there is no embedder; or the
                 database is encrypted, and holds no readable words or vectors to look in.
+                ``capability`` is ``search`` for words, ``semantic_search`` for vectors.
             ValueError: there are vectors of the model, but none of this size; or *query* and
                 *embedding* are both given, in the mode ``text``.
         """

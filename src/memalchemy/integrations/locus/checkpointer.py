@@ -151,16 +151,26 @@ class MemalchemyCheckpointer(Place, BaseCheckpointer):
 
     async def search(self, query: str, limit: int = 10) -> list[dict[str, Any]]:
         """Checkpoints whose save added words of *query*, best first, as `get_metadata` gives one,
-        with ``score`` (0 to 1) and ``snippet``.
+        with ``score`` (0 to 1), ``snippet``, and the state as a dict under ``data``.
         """
         self._require_capability("search")
-        return _told(await self.native.search(query, limit))
+        return _told(await self.native.search(query, limit, data=True))
+
+    async def search_data(
+        self, path: str, value: Any, limit: int = 100, *, among: int | None = 1000
+    ) -> list[dict[str, Any]]:
+        """Threads whose newest state has *value* under *path*, a key such as ``agent_id``, the last
+        saved first; as `query_by_metadata` gives one. Of the *among* threads saved last.
+        """
+        return _told(await self.native.search_data(path, value, limit, among=among))
 
     async def query_by_metadata(
         self, key: str, value: Any, limit: int = 100
     ) -> list[dict[str, Any]]:
-        """Checkpoints that have *value* under *key*, newest first, as `get_metadata` gives one."""
-        return _told(await self.native.query_by_metadata(key, value, limit))
+        """Checkpoints that have *value* under *key*, newest first, as `get_metadata` gives one,
+        with the state as a dict under ``data``.
+        """
+        return _told(await self.native.query_by_metadata(key, value, limit, data=True))
 
     async def get_metadata(
         self, thread_id: str, checkpoint_id: str | None = None
@@ -177,9 +187,14 @@ class MemalchemyCheckpointer(Place, BaseCheckpointer):
         """The newest checkpoints of all threads, newest first, as `get_metadata` gives one."""
         return _told(await self.native.list_with_metadata(limit))
 
-    async def list_threads(self, limit: int = 100, pattern: str = "*") -> list[str]:
-        """Threads that have a checkpoint, the last saved first; *pattern* is a glob."""
-        return await self.native.list_threads(limit, pattern)
+    async def list_threads(
+        self, limit: int = 100, pattern: str = "*", *, offset: int = 0
+    ) -> list[str]:
+        """Threads that have a checkpoint, the last saved first.
+
+        *pattern* is a glob, *offset* leaves out as many of the first.
+        """
+        return await self.native.list_threads(limit, pattern, offset=offset)
 
     async def vacuum(self, older_than_days: int = 30) -> int:
         """Delete threads that were not saved for so long; how many checkpoints went."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import nox
-from nox.command import CommandFailed
 
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.sessions = [
@@ -28,7 +27,6 @@ LOWEST_EXTRAS = ".[postgres,encryption,server]"
 # Processes that share the tests, each with a PostgreSQL of its own; a server of yours has one.
 YOURS = {"POSTGRES_URL", "ORACLE_URL"} & {*os.environ}
 WORKERS = 0 if YOURS else min(os.cpu_count() or 1, 4)
-SOME_FAILED = 1  # as pytest ends
 BEHAVIOUR = ("--databases", "sqlite,postgresql", "tests/behaviour")
 
 
@@ -183,24 +181,10 @@ def _tests(session: nox.Session, *packages: str, only: tuple[str, ...] = ()) -> 
 
 
 def _pytest(session: nox.Session, *arguments: str, workers: int = WORKERS) -> None:
-    """Run tests, and those that fail once more, by themselves.
-
-    There are ten thousand, with real processes, kills and clocks, on machines that others share: a
-    failure that does not repeat is named in the first summary, to be looked into, and stops no one.
-    """
     cache = os.path.join(session.virtualenv.location, "pytest-cache")
-    command = ("python", "-m", "pytest", "-o", f"cache_dir={cache}")
     # Each worker takes its part of the tests in their order, then what is left of another's.
     shared = ("-n", str(workers), "--dist", "worksteal")
-    try:
-        session.run(*command, *shared, *arguments)
-    except CommandFailed as failed:
-        if failed.reason != f"Returned code {SOME_FAILED}":
-            raise  # what did not run cannot be run again
-        session.warn("What failed is run again")
-        by_themselves = ("-n", "0", "--last-failed", "--last-failed-no-failures", "none")
-        session.run(*command, *arguments, *by_themselves)
-        session.warn("It passed the second time: its cause is to be found")
+    session.run("python", "-m", "pytest", "-o", f"cache_dir={cache}", *shared, *arguments)
 
 
 def _lower_bounds(session: nox.Session) -> list[str]:

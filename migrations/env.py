@@ -1,7 +1,8 @@
-"""Alembic's entry for a checkout: ``alembic upgrade head`` with MEMALCHEMY_URL or ``-x url=…``.
+"""Alembic's entry: ``alembic upgrade head`` in a checkout, or with an ini file of one's own.
 
-Also ``-x schema=…`` and, for a downgrade, ``-x delete-rows=yes``. The work is
-`memalchemy.migrate`'s; an installed package upgrades with ``memalchemy upgrade``.
+The database is ``-x url=…``, or MEMALCHEMY_URL, or ``sqlalchemy.url`` of the ini file, or
+DATABASE_URL: the first that is given. Also ``-x schema=…`` and, for a downgrade,
+``-x delete-rows=yes``. The work is `memalchemy.migrate`'s, as is that of ``memalchemy upgrade``.
 """
 
 import asyncio
@@ -15,19 +16,29 @@ from memalchemy import Database, migrate
 async def main(url: str, schema: str | None) -> None:
     database = Database(url, schema=schema, migrate="off")
     try:
-        await database.run_sync(
+        done = await database.run_sync(
             lambda connection: migrate.run_environment(
                 context, connection=connection, dialect=database.dialect.name, schema=schema
             )
         )
     finally:
         await database.close()
+    if done is not None:
+        context.config.print_stdout("%s", done)
 
 
 arguments = context.get_x_argument(as_dictionary=True)
-url = arguments.get("url") or os.environ.get("MEMALCHEMY_URL")
+url = (
+    arguments.get("url")
+    or os.environ.get("MEMALCHEMY_URL")
+    or context.config.get_main_option("sqlalchemy.url")
+    or os.environ.get("DATABASE_URL")
+)
 if not url:
-    raise SystemExit("set MEMALCHEMY_URL, or pass -x url=postgresql://user@host/database")
+    raise SystemExit(
+        "no database was named: pass -x url=postgresql://user@host/database, or set "
+        "MEMALCHEMY_URL, sqlalchemy.url in the ini file, or DATABASE_URL"
+    )
 if context.is_offline_mode():
     migrate.run_environment(
         context,

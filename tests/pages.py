@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import inspect
 import re
 from pathlib import Path
@@ -13,12 +14,15 @@ LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
 async def run_page(page: Path) -> None:
-    """Run its blocks as one module that may await at its top."""
+    """Run its blocks as one module that may await at its top; a script has a loop of its own."""
     names: dict[str, object] = {"__name__": page.stem}
     for block in BLOCK.findall(page.read_text()):  # noqa: ASYNC240 - nobody else waits
         code = compile(
             block, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
         )
+        if "asyncio.run(" in block:
+            await asyncio.to_thread(eval, code, names)
+            continue
         result = eval(code, names)
         if inspect.iscoroutine(result):
             await result

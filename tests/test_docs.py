@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from pages import ROOT, broken_links, run_page
+from pages import BLOCK, ROOT, broken_links, run_page
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -22,3 +24,15 @@ async def test_the_examples_of_a_page_run(
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     assert broken_links(page) == []
+
+
+def test_the_first_example_of_readme_is_a_script(tmp_path: Path) -> None:
+    script = tmp_path / "example.py"
+    script.write_text(BLOCK.findall((ROOT / "README.md").read_text())[0])
+
+    ran = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    assert "Diff(" in ran.stdout

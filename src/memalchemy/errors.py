@@ -118,7 +118,8 @@ class ForeignTable(MemalchemyError):
         super().__init__(
             f"a table named {table!r} that memalchemy did not create is in the way in {place}; "
             "nothing was changed. On PostgreSQL and Oracle give memalchemy a schema of its own: "
-            "Database(url, schema='memalchemy'); on SQLite use another file."
+            "Database(url, schema='memalchemy'), or --schema memalchemy on the command line; on "
+            "SQLite use another file."
         )
         self.table = table
 

@@ -190,7 +190,7 @@ async def test_a_server_that_never_answers_is_unreachable_after_the_connect_time
         started = time.monotonic()
         with pytest.raises(DatabaseUnreachable, match="cannot reach"):
             await Checkpointer(db).load("thread")
-    assert time.monotonic() - started < 5, "tried once, not four times"
+    assert time.monotonic() - started < 7, "tried once, not four times, which takes 8 seconds"
 
 
 # --- Pools ---------------------------------------------------------------------------------------

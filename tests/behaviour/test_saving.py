@@ -54,7 +54,9 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, float):
-        return math.copysign(1, a) == math.copysign(1, b) and (a == b or (a != a and b != b))
+        return math.copysign(1, a) == math.copysign(1, b) and (
+            a == b or (math.isnan(a) and math.isnan(b))
+        )
     return bool(a == b)
 
 

@@ -47,7 +47,7 @@ async def test_l1_a_save_is_one_write_of_what_is_new_and_whole_or_absent(
 
     (saved,) = [event for event in found if event.name == "checkpoint.save"]
     # One round trip to a server; three statements in the one transaction of a file's own writer.
-    assert saved.round_trips == 1 if db.dialect.single_statement_save else 3
+    assert saved.round_trips == (1 if db.dialect.single_statement_save else 3)
     assert saved.payload_bytes < 500 < saved.state_bytes
 
 

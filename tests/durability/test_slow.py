@@ -194,7 +194,7 @@ async def test_a_server_that_takes_no_connection_is_an_error_in_time(
     with pytest.raises(DatabaseUnreachable, match="cannot reach") as caught:
         await asyncio.wait_for(checkpointer.load("thread"), 10)
 
-    assert 1.5 < time.monotonic() - started < 4
+    assert 1.5 < time.monotonic() - started < 7, "once, not four times"
     assert not caught.value.maybe_applied
     network.release()
     assert await checkpointer.load("thread") == state_of("a-1")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from datetime import timedelta
 from enum import StrEnum
+from types import NoneType
 from typing import Any
 
 import pytest
@@ -40,7 +41,8 @@ def test_it_is_a_session_to_the_sdk(session: MemalchemySession) -> None:
 
 
 def test_it_is_made_without_a_loop_and_without_a_database_that_answers() -> None:
-    MemalchemySession("talk", "postgresql://nobody@127.0.0.1:1/none")
+    session = MemalchemySession("talk", "postgresql://nobody@127.0.0.1:1/none")
+    assert session.session_id == "talk"
 
 
 async def test_who_names_a_url_twice_shares_a_database(tmp_path: Any) -> None:
@@ -311,7 +313,7 @@ async def test_a_cancelled_write_has_ended_when_the_cancellation_is_seen(
             await asyncio.sleep(0)
             task.cancel()
         (outcome,) = await asyncio.gather(task, return_exceptions=True)
-        assert isinstance(outcome, asyncio.CancelledError) if in_time else outcome is None
+        assert isinstance(outcome, asyncio.CancelledError if in_time else NoneType)
         cancelled += in_time
         version = await session.log.version("talk")
         found = texts(await session.get_items()).count(f"{number}")

@@ -67,10 +67,42 @@ def test_it_runs_from_anywhere_with_the_url_in_the_environment(
     assert run("current") == f"{migrate.head()} (head)\n"
 
 
+@pytest.mark.parametrize("named_by", ["-x", "MEMALCHEMY_URL", "sqlalchemy.url", "DATABASE_URL"])
+def test_a_url_wins_over_those_of_the_places_after_it(
+    named_by: str, fresh_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = ["-x", "MEMALCHEMY_URL", "sqlalchemy.url", "DATABASE_URL"]
+    after = places[places.index(named_by) :]
+    wrong = f"sqlite:///{tmp_path}/wrong.db"
+    urls = {place: fresh_url if place == named_by else wrong for place in after}
+    for variable in ("MEMALCHEMY_URL", "DATABASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+        if variable in urls:
+            monkeypatch.setenv(variable, urls[variable])
+    ini = tmp_path / "alembic.ini"
+    setting = f"sqlalchemy.url = {urls['sqlalchemy.url']}" if "sqlalchemy.url" in urls else ""
+    ini.write_text(f"[alembic]\nscript_location = {migrate.script_location()}\n{setting}\n")
+
+    alembic(ini, *(["-x", f"url={fresh_url}"] if "-x" in urls else []), "upgrade", "head")
+
+    use(fresh_url)
+    assert not (tmp_path / "wrong.db").exists()
+
+
 def test_without_a_url_it_says_how_to_give_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MEMALCHEMY_URL", raising=False)
-    with pytest.raises(SystemExit, match="MEMALCHEMY_URL"):
+    for variable in ("MEMALCHEMY_URL", "DATABASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(SystemExit, match=r"MEMALCHEMY_URL, sqlalchemy\.url .* or DATABASE_URL"):
         alembic(INI, "current")
+
+
+def test_it_says_what_it_did(run: Callable[..., str]) -> None:
+    chain = [script.revision for script in migrate.scripts().walk_revisions()][::-1]
+    now = f"the database is at {chain[-1]}\n"
+    assert run("upgrade", "head") == f"ran {', '.join(chain)}; {now}"
+    assert run("upgrade", "head") == f"nothing to do; {now}"
+    undone = ", ".join(reversed(chain))
+    assert run("downgrade", "base") == f"ran {undone}; the database is at no schema\n"
 
 
 def test_what_it_upgraded_the_library_accepts(run: Callable[..., str], fresh_url: str) -> None:

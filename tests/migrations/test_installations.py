@@ -91,6 +91,36 @@ def test_an_installed_wheel_uses_the_revisions_inside_it(
     assert found["at"] == str(installed / "memalchemy" / "migrations")
 
 
+def test_the_alembic_command_runs_the_revisions_inside_an_installed_wheel(
+    wheel: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    """With the ini file that docs/migrations.md shows, in a process that sees no checkout."""
+    installed = tmp_path_factory.mktemp("installed")
+    zipfile.ZipFile(wheel).extractall(installed)
+    page = (CHECKOUT / "docs" / "migrations.md").read_text()
+    (tmp_path / "alembic.ini").write_text(page.split("```ini\n")[1].split("```")[0])
+    environment = os.environ | {
+        "PYTHONPATH": str(installed),
+        "MEMALCHEMY_URL": f"sqlite:///{tmp_path}/agent.db",
+    }
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "alembic", *arguments],
+            cwd=tmp_path,
+            env=environment,
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return done.stdout
+
+    newest = REVISIONS[-1].split("_")[0]
+    assert run("upgrade", "head").endswith(f"the database is at {newest}\n")
+    assert run("current") == f"{newest} (head)\n"
+    assert str(installed) in run("history", "--verbose")
+
+
 def test_the_wheel_holds_every_revision_and_the_type_marker(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {f"memalchemy/migrations/versions/{name}" for name in REVISIONS} <= names

@@ -178,6 +178,7 @@ async def test_somebody_elses_table_is_named_and_nothing_is_changed(
         with pytest.raises(ForeignTable, match=f"'{name}'.*nothing was changed") as caught:
             await db.migrate()
 
+        assert "--schema memalchemy" in str(caught.value)
         assert caught.value.table == name
         assert await db.run_sync(tables) == {name}
         assert await db.current() is None

@@ -59,6 +59,10 @@ class Recorder:
         self.calls: list[Call] = []
         self.log: list[str] = []
         """Names of statements, and ``commit``, ``rollback``: what crossed the wire."""
+        self.connected: list[oracledb.ConnectParams] = []
+        """The driver's own reading of the arguments of each `connect`."""
+        self.arguments: list[dict[str, Any]] = []
+        """The arguments themselves: the driver shows no password that it has been given."""
         self.answers: dict[str, list[Answer]] = defaultdict(list)
 
     def engine(self) -> AsyncEngine:
@@ -66,6 +70,15 @@ class Recorder:
             return Connection(self)
 
         return create_async_engine("oracle+oracledb_async://", async_creator=connect)
+
+    async def connect(self, dsn: str | None = None, **given: Any) -> Connection:
+        """In place of the driver's ``connect_async``; tnsnames.ora is read as the driver does."""
+        parameters = oracledb.ConnectParams(**given)
+        if dsn is not None:
+            parameters.parse_connect_string(dsn)
+        self.connected.append(parameters)
+        self.arguments.append(given | {"dsn": dsn})
+        return Connection(self)
 
     def answer(self, name: str, *answers: Answer) -> None:
         """Answer the next executions of a statement; after those it finds and touches nothing."""

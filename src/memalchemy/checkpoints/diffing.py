@@ -29,7 +29,7 @@ def _compare(a: Any, b: Any, path: str, found: Diff) -> None:
         if isinstance(a, (list, tuple)):
             _compare_items(dict(enumerate(a)), dict(enumerate(b)), path, found)
             return
-        if a == b or (a != a and b != b):
+        if a == b or (a != a and b != b):  # noqa: PLR0124 - NaN, of any type
             return
         if isinstance(a, Packed) and a.format == b.format:
             inside = tree(a), tree(b)

@@ -44,6 +44,25 @@ async def serve(
     rate: Annotated[
         float, typer.Option(min=0, metavar="N", help="Requests a second of a tenant; 0 is any.")
     ] = 0,
+    max_values: Annotated[
+        int, typer.Option(min=1, metavar="N", help="JSON values in the body of a request.")
+    ] = 1_000_000,
+    max_results: Annotated[
+        int, typer.Option(min=1, max=100_000, metavar="N", help="The largest limit of a list.")
+    ] = 10_000,
+    max_answer: Annotated[
+        int, typer.Option(min=1, metavar="BYTES", help="The most that an answer may have.")
+    ] = 64 * 1024 * 1024,
+    max_requests: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Requests of a tenant at once.")
+    ] = 100,
+    max_pending: Annotated[
+        int, typer.Option(min=1, metavar="BYTES", help="Bodies of all requests at once.")
+    ] = 256 * 1024 * 1024,
+    origin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", help="Web pages that may write here, as https://a.example."),
+    ] = None,
     timeout: Annotated[  # noqa: ASYNC109 - of a request
         float, typer.Option(min=0.001, metavar="S", help="Seconds that a request may take.")
     ] = 30,
@@ -58,8 +77,16 @@ async def serve(
     tenant; without tokens only this machine may come, as --tenant. Each request is a line on
     stderr: its route, status, time and tenant, no id and no content.
     """
+    from memalchemy.http.limits import Limits
     from memalchemy.http.serving import serve
 
+    limits = Limits(
+        values=max_values,
+        results=max_results,
+        answer_bytes=max_answer,
+        tenant_requests=max_requests,
+        pending_bytes=max_pending,
+    )
     tokens = _tokens(token_file)
     if tokens is not None and at.common.tenant is not None:
         raise UsageProblem("with tokens it is they who say which tenant; leave --tenant away")
@@ -85,6 +112,8 @@ async def serve(
                     tokens=tokens,
                     insecure=insecure,
                     max_body=max_body,
+                    limits=limits,
+                    origins=origin or (),
                     rate=rate or None,
                     timeout=timeout,
                     grace=grace,

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from os import PathLike, fspath
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
@@ -21,7 +22,7 @@ from sqlalchemy.util import greenlet_spawn
 from memalchemy.database.prepared import Plans, Prepared
 from memalchemy.database.running import RolledBack, Translate, translating
 from memalchemy.database.shared_connection import SoleConnection, guard
-from memalchemy.database.url import Target
+from memalchemy.database.url import ORACLE_OPTIONS, Target
 from memalchemy.dialects import Dialect
 from memalchemy.errors import CapabilityMissing
 
@@ -274,6 +275,15 @@ def _options(
 ) -> dict[str, Any]:
     """Engine options: ours, under what the user gave."""
     connect_args = dict(target.connect_args)
+    of_oracle = {name: given[name] for name in ORACLE_OPTIONS if name in given}
+    if of_oracle and target.dialect != "oracle":
+        raise TypeError(f"{', '.join(of_oracle)}: for oracle:// URLs only")
+    given = {name: value for name, value in given.items() if name not in of_oracle}
+    connect_args |= {
+        name: fspath(value) if isinstance(value, PathLike) else value
+        for name, value in of_oracle.items()
+        if value is not None
+    }
     options: dict[str, Any] = {"hide_parameters": True}
     if target.url.drivername == "postgresql+asyncpg":
         options["json_deserializer"] = _read_json

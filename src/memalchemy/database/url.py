@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
 import re
@@ -16,8 +17,17 @@ from memalchemy.errors import DriverMissing, UnknownURL
 
 _EXPECTED = (
     "use sqlite:///path/to/file.db, sqlite:// (in memory), postgresql://user@host/database "
-    "or oracle://user@host:1521/service"
+    "or oracle://user@host:1521/service (oracle://user@alias for a name of tnsnames.ora)"
 )
+
+ORACLE_OPTIONS = (
+    "config_dir",
+    "wallet_location",
+    "wallet_password",
+    "ssl_server_dn_match",
+    "ssl_server_cert_dn",
+)
+"""Arguments of python-oracledb's ``connect`` that `Database` takes by name."""
 
 _SQLALCHEMYS = ("prepared_statement_cache_size", "prepared_statement_name_func", "async_fallback")
 
@@ -34,7 +44,8 @@ class Target:
     display: str
     path: str | None = None
     """SQLite's file; ``None`` for a database in memory."""
-    connect_args: dict[str, Any] = field(default_factory=dict)
+    connect_args: dict[str, Any] = field(default_factory=dict, repr=False)
+    """Arguments of the driver's ``connect`` that the URL does not carry; there may be secrets."""
 
 
 def parse(text: str | URL) -> Target:
@@ -113,7 +124,7 @@ def _postgresql(url: URL, driver: str) -> Target:
         settings = {k: query.pop(k) for k in ("application_name", "options") if k in query}
         if settings:
             connect_args["server_settings"] = settings
-        _refuse_unknown(query)
+        _refuse_unknown(query, "asyncpg", "connect")
         url = url.set(query=query)
     elif "options" in url.query:
         # Where a statement timeout joins them.
@@ -130,7 +141,48 @@ def _oracle(url: URL, driver: str) -> Target:
     if url.database and url.host and "service_name" not in url.query:
         # SQLAlchemy reads /name as a SID; what people and providers write there is a service.
         url = url.set(database="").update_query_dict({"service_name": url.database})
-    return Target("oracle", url, display(url))
+    shown = display(url)
+    query = {name: _single(name, value) for name, value in url.query.items()}
+    service, protocol = query.pop("service_name", None), query.pop("protocol", None)
+    if service is None and not url.database and url.port is not None:
+        raise UnknownURL(
+            "the URL names a port and no service: use oracle://user@host:1521/service, or "
+            "oracle://user@alias for a name of tnsnames.ora"
+        )
+    _refuse_unknown(query, "oracledb", "connect_async")
+    # Outside of the URL, so that nothing that prints an engine's URL prints a wallet's password.
+    private = {name for name in query if _is_secret(name)}
+    connect_args: dict[str, Any] = {
+        name: query.pop(name) for name in sorted(query) if name in private | {*ORACLE_OPTIONS}
+    }
+    if "ssl_server_dn_match" in connect_args:
+        connect_args["ssl_server_dn_match"] = _flag(
+            "ssl_server_dn_match", connect_args["ssl_server_dn_match"]
+        )
+    if protocol not in (None, "tcp", "tcps"):
+        raise UnknownURL("protocol in the URL must be tcp or tcps")
+    if protocol == "tcps":
+        if service is None or not url.host:
+            raise UnknownURL("protocol=tcps in the URL needs a host and a service")
+        host = f"[{url.host}]" if ":" in url.host else url.host
+        # SQLAlchemy writes TCP into the DSN that it makes; this one replaces it.
+        connect_args["dsn"] = f"tcps://{host}:{url.port or 1521}/{service}"
+    url = url.set(query=query if service is None else query | {"service_name": service})
+    return Target("oracle", url, shown, connect_args=connect_args)
+
+
+def _single(name: str, value: str | tuple[str, ...]) -> str:
+    if not isinstance(value, str):
+        raise UnknownURL(f"the URL gives the parameter {name!r} twice")
+    return value
+
+
+def _flag(name: str, text: str) -> bool:
+    words = {"true": True, "on": True, "yes": True, "1": True}
+    words |= {"false": False, "off": False, "no": False, "0": False}
+    if text.lower() not in words:
+        raise UnknownURL(f"{name} in the URL must be true or false")
+    return words[text.lower()]
 
 
 def _seconds(text: str) -> float:
@@ -140,14 +192,13 @@ def _seconds(text: str) -> float:
         raise UnknownURL("connect_timeout in the URL must be a number of seconds") from None
 
 
-def _refuse_unknown(query: Mapping[str, object]) -> None:
+def _refuse_unknown(query: Mapping[str, object], driver: str, connect: str) -> None:
     """Refuse parameters that would end as a TypeError deep inside the driver."""
-    import asyncpg  # an optional dependency
-
-    known = {*inspect.signature(asyncpg.connect).parameters, *_SQLALCHEMYS}
+    function = getattr(importlib.import_module(driver), connect)  # an optional dependency
+    known = {*inspect.signature(function).parameters, *_SQLALCHEMYS}
     for name in query:
         if name not in known:
-            raise UnknownURL(f"the URL parameter {name!r} is not one that asyncpg knows")
+            raise UnknownURL(f"the URL parameter {name!r} is not one that {driver} knows")
 
 
 def display(url: URL) -> str:

@@ -324,11 +324,13 @@ class Oracle(Dialect):
     def backup_command(self, url: URL, file: str, schema: str | None, tables: Sequence[str]) -> str:
         service = url.query.get("service_name") or url.database or ""
         port = f":{url.port}" if url.port else ""
+        # Without a service the host is a name of tnsnames.ora.
+        place = f"//{url.host or 'localhost'}{port}/{service}" if service else url.host or ""
         prefix = f"{schema}." if schema else ""
         return shlex.join(
             [
                 "expdp",
-                f"{url.username or ''}@//{url.host or 'localhost'}{port}/{service}",
+                f"{url.username or ''}@{place}",
                 "directory=DATA_PUMP_DIR",
                 f"dumpfile={PurePath(file).name}",
                 f"tables={','.join(f'{prefix}{table}'.upper() for table in tables)}",

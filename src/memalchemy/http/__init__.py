@@ -13,6 +13,7 @@ from memalchemy._later import later
 if TYPE_CHECKING:
     from memalchemy.http.asgi import app
     from memalchemy.http.client import HTTPCheckpointer
+    from memalchemy.http.limits import Limits
     from memalchemy.http.serving import serve
     from memalchemy.http.tokens import Tokens
 else:
@@ -21,9 +22,10 @@ else:
         {
             "asgi": ("app",),
             "client": ("HTTPCheckpointer",),
+            "limits": ("Limits",),
             "serving": ("serve",),
             "tokens": ("Tokens",),
         },
     )
 
-__all__ = ["HTTPCheckpointer", "Tokens", "app", "serve"]
+__all__ = ["HTTPCheckpointer", "Limits", "Tokens", "app", "serve"]

@@ -10,11 +10,12 @@ from pydantic import BaseModel, ValidationError
 
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.database import Database
-from memalchemy.errors import DriverMissing
+from memalchemy.errors import DriverMissing, TooLarge
 from memalchemy.http import openapi, wire
 from memalchemy.http.apart import apart
 from memalchemy.http.calls import Call, Route
 from memalchemy.http.guard import ASGI, Guard, Receive, Scope, Send
+from memalchemy.http.limits import Limits, has_more_values
 from memalchemy.http.problems import Problem
 from memalchemy.http.readiness import Readiness
 from memalchemy.http.routes import ROUTES
@@ -58,6 +59,8 @@ def app(
     burst: int | None = None,
     timeout: float = TIMEOUT,
     hosts: Iterable[str] | None = None,
+    origins: Iterable[str] = (),
+    limits: Limits | None = None,
 ) -> ASGI:
     """An ASGI application that offers *db* over HTTP, to be served by itself or mounted in another.
 
@@ -71,7 +74,11 @@ def app(
             more is answered with 429. Without, as many as it wants.
         timeout: seconds that a request may take, from its first byte to the last of its answer.
         hosts: the names that it answers to (the header ``Host``); without, to any.
+        origins: the origins (``https://app.example``) whose pages may make a browser write here;
+            without, only pages of this server's own may.
+        limits: what a request, a tenant and all requests together may take.
     """
+    limits = limits or Limits()
     if max_body < 1:
         raise ValueError(f"max_body is at least 1, not {max_body!r}")
     if not timeout > 0:
@@ -79,7 +86,9 @@ def app(
     if tokens is not None and not isinstance(tokens, Tokens):
         tokens = Tokens(tokens)
     features: dict[str, tuple[Database, Checkpointer, Store]] = {}
-    public = wire.dumps(openapi.document(ROUTES, with_tokens=tokens is not None))
+    public = wire.dumps(
+        openapi.document(ROUTES, with_tokens=tokens is not None, results=limits.results)
+    )
 
     def features_of(tenant: str) -> tuple[Database, Checkpointer, Store]:
         found = features.get(tenant)
@@ -100,7 +109,7 @@ def app(
     served = [StarletteRoute("/openapi.json", document)] + [
         StarletteRoute(
             path.replace("}", ":memalchemy_id}"),
-            _dispatcher(methods, features_of, db.tenant, max_body, readiness),
+            _dispatcher(methods, features_of, db.tenant, max_body, limits, readiness),
         )
         for path, methods in by_path.items()
     ]
@@ -115,6 +124,8 @@ def app(
         max_body=max_body,
         timeout=timeout,
         hosts=hosts,
+        origins=origins,
+        limits=limits,
     )
 
 
@@ -137,6 +148,7 @@ def _dispatcher(
     features_of: Callable[[str], tuple[Database, Checkpointer, Store]],
     own: str,
     max_body: int,
+    limits: Limits,
     readiness: Readiness,
 ) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
@@ -149,13 +161,15 @@ def _dispatcher(
             checkpointer=checkpointer,
             store=store,
             path=_path(request),
-            query=_query(route, request),
-            body=None if route.body is None else await _body(route.body, request),
+            query=_within(limits, _query(route, request)),
+            body=None
+            if route.body is None
+            else _within(limits, await _body(route.body, request, limits)),
             max_body=max_body,
             readiness=readiness,
         )
         tree = await route.endpoint(call)
-        content = await apart(tree, lambda: wire.dumps(tree))
+        content = await apart(tree, lambda: _dumps(tree, limits.answer_bytes))
         headers = {"Cache-Control": "no-store"}
         return Response(content, route.status, headers=headers, media_type=wire.JSON)
 
@@ -184,7 +198,42 @@ def _query(route: Route, request: Request) -> BaseModel | None:
     return _checked(route.query, dict(pairs))
 
 
-async def _body(shape: type[BaseModel], request: Request) -> BaseModel:
+def _within(limits: Limits, given: BaseModel | None) -> BaseModel | None:
+    for name in ("limit", "offset"):
+        if getattr(given, name, 0) > limits.results:
+            raise _mistaken(f"/{name}: is at most {limits.results:,} on this server")
+    return given
+
+
+def _dumps(tree: Any, limit: int) -> bytes:
+    """A JSON document. A list in an answer is encoded piece by piece, so as to stop in time."""
+    lists = [name for name, value in tree.items() if isinstance(value, list)]
+    if len(tree) > 1 or not lists:
+        document = wire.dumps(tree)
+        _check_size(len(document), limit)
+        return document
+    pieces, size = [], 0
+    for one in tree[lists[0]]:
+        pieces.append(wire.dumps(one))
+        size += len(pieces[-1]) + 1
+        _check_size(size, limit)
+    return b'{"%s":[%s]}' % (lists[0].encode(), b",".join(pieces))
+
+
+def _check_size(size: int, limit: int) -> None:
+    if size > limit:
+        raise Problem(
+            422,
+            f"the answer is {size:,} bytes or more, this server's are {limit:,} at most; ask for "
+            "fewer at once (limit)",
+            code=TooLarge.code,
+            error="TooLarge",
+            size=size,
+            limit=limit,
+        )
+
+
+async def _body(shape: type[BaseModel], request: Request, limits: Limits) -> BaseModel:
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind != wire.JSON or request.headers.get("content-encoding", "identity") != "identity":
         raise Problem(
@@ -193,6 +242,15 @@ async def _body(shape: type[BaseModel], request: Request) -> BaseModel:
     document = await request.body()
 
     def read() -> BaseModel:
+        if has_more_values(document, limits.values):
+            raise Problem(
+                413,
+                f"the body holds more than {limits.values:,} JSON values, this server's limit",
+                code=TooLarge.code,
+                error="TooLarge",
+                size=limits.values + 1,
+                limit=limits.values,
+            )
         try:
             tree = wire.loads(document)
         except ValueError as error:

@@ -77,7 +77,7 @@ async def history(call: Call) -> Any:
 
 async def diff(call: Call) -> Any:
     found = await call.checkpointer.diff(call.thread_id, call.query.a, call.query.b)
-    return wire.tree_of_diff(found)
+    return await apart(found, lambda: wire.tree_of_diff(found))
 
 
 async def fork(call: Call) -> Any:

@@ -1,4 +1,4 @@
-"""What stands before every endpoint: tokens, rates, sizes, times, and one line of log for each.
+"""What stands before every endpoint: tokens, origins, limits, times, and a line of log for each.
 
 Knows nothing of endpoints but which are open to all. The log has the route, never the path: an id
 may be a person's name. Nothing of a body is in it.
@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from memalchemy.http import wire
+from memalchemy.http.limits import InFlight, Limits
 from memalchemy.http.problems import Problem, away, problem_of
 from memalchemy.http.tokens import Rates, Tokens
 
@@ -25,6 +26,10 @@ ASGI = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 OPEN = frozenset({"/openapi.json", "/health", "/health/live", "/health/ready"})
 """What needs no token: none of it is of a tenant."""
+
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_SIMPLE = frozenset({"text/plain", "application/x-www-form-urlencoded", "multipart/form-data"})
+"""Types of bodies that a page of any site may send without asking (CORS)."""
 
 access = logging.getLogger("memalchemy.http.access")
 
@@ -42,8 +47,12 @@ class Guard:
         max_body: int,
         timeout: float,
         hosts: Iterable[str] | None,
+        origins: Iterable[str],
+        limits: Limits,
     ) -> None:
         self._inner = inner
+        self.in_flight = InFlight(limits)
+        self._origins = frozenset(origins)
         self._tokens = tokens
         self._tenant = tenant
         self._rates = rates
@@ -60,6 +69,33 @@ class Guard:
         if raw is not None:
             scope["path"] = raw.split(b"?", 1)[0].decode("ascii", "surrogateescape")
         await Request(self, scope, receive, send).answer()
+
+    def check_origin(self, scope: Scope) -> None:
+        """Refuse what a page of another site makes a browser send.
+
+        Raises:
+            Problem: 403 for another site's page; 415 for a body that a form of one could send.
+        """
+        if scope["method"] in _READING:
+            return
+        headers = {k: v.decode("latin-1") for k, v in scope["headers"]}
+        kind = headers.get(b"content-type", "").split(";")[0].strip().lower()
+        if kind in _SIMPLE:
+            raise Problem(415, "send the body as JSON with Content-Type: application/json")
+        origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
+        if origin in self._origins:
+            return
+        # A browser says same-origin even where a proxy has changed the header Host.
+        if site is not None:
+            theirs = site not in ("same-origin", "none")
+        else:
+            theirs = origin is not None and origin.partition("://")[2] != headers.get(b"host")
+        if theirs:
+            raise Problem(
+                403,
+                "this request comes from a page of another origin; nothing was done. The operator "
+                "of this server may allow the origin",
+            )
 
     def tenant_of(self, scope: Scope) -> str:
         """Whose request it is.
@@ -101,7 +137,7 @@ class Request:
     def __init__(self, guard: Guard, scope: Scope, receive: Receive, send: Send) -> None:
         self._guard, self._scope = guard, scope
         self._receive, self._send = receive, send
-        self._received = 0
+        self._received = self._counted = 0
         self._has_body = False
         self._status = 0
 
@@ -111,17 +147,20 @@ class Request:
         started = time.perf_counter()
         tenant = None
         try:
+            guard.check_origin(scope)
             if scope["path"].removeprefix(scope.get("root_path", "")) not in OPEN:
                 tenant = guard.tenant_of(scope)
             scope["memalchemy.tenant"] = tenant
-            self._check_length()
-            async with asyncio.timeout(guard._timeout):
-                await guard._inner(scope, self._take, self._give)
+            with guard.in_flight.request(tenant):
+                self._check_length()
+                async with asyncio.timeout(guard._timeout):
+                    await guard._inner(scope, self._take, self._give)
         except TimeoutError:
             await self._refuse(self._too_slow())
         except Exception as error:  # noqa: BLE001 - `problem_of` logs what it does not tell
             await self._refuse(problem_of(error))
         finally:
+            guard.in_flight.give_back(self._counted)
             access.info(
                 "%s %s %s %.0fms tenant=%s",
                 scope["method"],
@@ -133,8 +172,10 @@ class Request:
 
     def _check_length(self) -> None:
         length = dict(self._scope["headers"]).get(b"content-length", b"0")
-        if length.isdigit() and int(length) > self._guard._max_body:
-            raise self._too_large(int(length))
+        if length.isdigit():
+            if int(length) > self._guard._max_body:
+                raise self._too_large(int(length))
+            self._guard.in_flight.check(int(length))
 
     async def _take(self) -> Message:
         message = await self._receive()
@@ -143,6 +184,8 @@ class Request:
             self._has_body = not message.get("more_body", False)
             if self._received > self._guard._max_body:
                 raise self._too_large(self._received)
+            self._guard.in_flight.take(self._received - self._counted)
+            self._counted = self._received
         return message
 
     async def _give(self, message: Message) -> None:

@@ -20,6 +20,7 @@ _REF = "#/components/schemas/{model}"
 _ALWAYS = (422, 503, 504)
 _OF_A_TENANT = (401, 429)
 _WITH_A_BODY = (400, 408, 413, 415)
+_WRITING = (403, 415)
 
 _ABOUT = (
     "Everything an agent remembers, over HTTP. Values that JSON lacks travel as objects with one "
@@ -30,8 +31,14 @@ _ABOUT = (
 )
 
 
-def document(routes: Iterable[Route], *, with_tokens: bool) -> dict[str, Any]:
-    """The document; *with_tokens* says that a tenant's operations take a bearer token."""
+def document(
+    routes: Iterable[Route], *, with_tokens: bool, results: int = shapes.MOST
+) -> dict[str, Any]:
+    """The document.
+
+    *with_tokens* says that a tenant's operations take a bearer token; *results* is the largest
+    limit that the server takes.
+    """
     routes = list(routes)
     models: dict[type[BaseModel], None] = {shapes.ProblemDocument: None}
     for route in routes:
@@ -44,12 +51,21 @@ def document(routes: Iterable[Route], *, with_tokens: bool) -> dict[str, Any]:
     components: dict[str, Any] = {"schemas": schemas["$defs"]}
     if with_tokens:
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    _lower_limits([paths, components], results)
     return {
         "openapi": "3.1.0",
         "info": {"title": "memalchemy", "version": __version__, "description": _ABOUT},
         "paths": paths,
         "components": components,
     }
+
+
+def _lower_limits(tree: Any, results: int) -> None:
+    for value in tree.values() if isinstance(tree, dict) else tree:
+        if isinstance(value, dict) and value.get("maximum") == shapes.MOST:
+            value["maximum"] = results
+        if isinstance(value, dict | list):
+            _lower_limits(value, results)
 
 
 def _operation(route: Route, with_tokens: bool) -> dict[str, Any]:
@@ -59,6 +75,8 @@ def _operation(route: Route, with_tokens: bool) -> dict[str, Any]:
         statuses |= {*_OF_A_TENANT}
     if route.body is not None:
         statuses |= {*_WITH_A_BODY}
+    if route.method != "GET":
+        statuses |= {*_WRITING}
     if is_open and with_tokens is False:
         statuses -= {401}
     operation: dict[str, Any] = {
@@ -91,7 +109,7 @@ def _problem(status: int) -> dict[str, Any]:
         "description": HTTPStatus(status).phrase,
         "content": {wire.PROBLEM: {"schema": _ref(shapes.ProblemDocument)}},
     }
-    if status == 429:
+    if status in (429, 503):
         seconds = {"schema": {"type": "integer"}, "description": "Seconds."}
         found["headers"] = {"Retry-After": seconds}
     return found

@@ -7,12 +7,13 @@ import contextlib
 import ipaddress
 import signal
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from memalchemy.database import Database
 from memalchemy.errors import DriverMissing
 from memalchemy.http.asgi import MAX_BODY, TIMEOUT, app
+from memalchemy.http.limits import Limits
 from memalchemy.http.tokens import VARIABLE, Tokens
 
 try:
@@ -38,6 +39,8 @@ async def serve(
     rate: float | None = None,
     burst: int | None = None,
     timeout: float = TIMEOUT,  # noqa: ASYNC109 - of a request
+    origins: Iterable[str] = (),
+    limits: Limits | None = None,
     max_connections: int = 1000,
     grace: float = 10.0,
     started: Callable[[str], object] | None = None,
@@ -78,6 +81,8 @@ async def serve(
         burst=burst,
         timeout=timeout,
         hosts=LOCAL if tokens is None and local and not insecure else None,
+        origins=origins,
+        limits=limits,
     )
     config = uvicorn.Config(
         application,

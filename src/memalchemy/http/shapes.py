@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidat
 from memalchemy.keys import MAX_ID_CHARACTERS
 
 MOST = 100_000
-"""Results that one answer holds, at most."""
+"""Results that one answer holds, at most; `limits.Limits` lowers it."""
 
 
 def _text(value: Any) -> Any:

@@ -11,6 +11,7 @@ from memalchemy.codec.values import from_jsonable
 from memalchemy.contracts import UNSET
 from memalchemy.errors import NotSerialisable
 from memalchemy.http import shapes, wire
+from memalchemy.http.apart import apart
 from memalchemy.http.calls import Call, Route, missing
 from memalchemy.keys import parse_namespace
 
@@ -22,7 +23,7 @@ def _namespace(call: Call) -> tuple[str, ...]:
 async def put(call: Call) -> Any:
     body: shapes.Put = call.body
     try:
-        value = from_jsonable(body.value)
+        value = await apart([body.value], lambda: from_jsonable(body.value))
     except ValueError as error:
         raise NotSerialisable("/value", str(error)) from error
     given = "expected_version" in body.model_fields_set
@@ -42,7 +43,7 @@ async def get(call: Call) -> Any:
     item = await call.store.get_item(_namespace(call), call.path["key"])
     if item is None:
         raise missing(f"item {call.path['key']!r}")
-    return wire.tree_of_item(item)
+    return await apart(item.value, lambda: wire.tree_of_item(item))
 
 
 async def delete(call: Call) -> Any:
@@ -70,7 +71,7 @@ async def list_items(call: Call) -> Any:
     items = await call.store.list_items(
         _namespace(call), prefix=query.below, limit=query.limit, order=query.order
     )
-    return {"items": [wire.tree_of_item(item) for item in items]}
+    return await apart(items, lambda: {"items": [wire.tree_of_item(item) for item in items]})
 
 
 async def search(call: Call) -> Any:
@@ -78,7 +79,10 @@ async def search(call: Call) -> Any:
     if body["mode"] != "text" and body["query"] is not None and body["embedding"] is None:
         raise ValueError("a server makes no vectors: give the one of your query as embedding")
     hits = await call.store.search(_namespace(call), **body)
-    return {"hits": [{**wire.tree_of_item(hit), "score": hit.score} for hit in hits]}
+    return await apart(
+        hits,
+        lambda: {"hits": [{**wire.tree_of_item(hit), "score": hit.score} for hit in hits]},
+    )
 
 
 async def count(call: Call) -> Any:

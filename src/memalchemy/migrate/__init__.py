@@ -21,6 +21,7 @@ from memalchemy.migrate.chain import (
 from memalchemy.migrate.environment import (
     include_name,
     is_ours,
+    render_item,
     run_environment,
     upgrade_alongside,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "include_name",
     "is_ours",
     "offline",
+    "render_item",
     "run_environment",
     "script_location",
     "scripts",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from memalchemy.column_types import Vector
+from memalchemy import column_types
 from memalchemy.dialects import DIALECTS
 from memalchemy.migrate.chain import (
     TABLES,
@@ -49,6 +51,10 @@ def include_name(
     """A filter for the host's ``context.configure(include_name=…)``: its autogenerate sees no table
     of memalchemy's. *then* is the host's own filter, asked for everything else.
     """
+    # Alembic reflects the columns of all tables before it asks the filter. SQLAlchemy warns of the
+    # type "vector" unless pgvector's module, where it is installed, has made it known.
+    with suppress(ImportError):
+        importlib.import_module("pgvector.sqlalchemy")
 
     def include(name: str | None, type_: str, parents: Any) -> bool:
         if type_ == "table" and parents.get("schema_name") == schema and is_ours(name):
@@ -56,6 +62,53 @@ def include_name(
         return True if then is None else then(name, type_, parents)
 
     return include
+
+
+def render_item(
+    then: Callable[[str, Any, Any], str | Literal[False]] | None = None,
+) -> Callable[[str, Any, Any], str | Literal[False]]:
+    """A renderer for the host's ``context.configure(render_item=…)``: its autogenerate writes the
+    types of memalchemy's columns, as a foreign key has them, as plain types of SQLAlchemy.
+
+    Without it Alembic writes ``memalchemy.column_types.Key(length=510)``: the revision does not
+    import that, and later releases may not have it. *then* is the host's own renderer, asked for
+    everything else.
+    """
+
+    def render(kind: str, item: Any, autogenerate: Any) -> str | Literal[False]:
+        if kind == "type" and type(item).__module__ == column_types.__name__:
+            return _plain_type(item, autogenerate)
+        return False if then is None else then(kind, item, autogenerate)
+
+    return render
+
+
+def _plain_type(type_: Any, autogenerate: Any) -> str:
+    """The source of a type that stores what *type_* does, and converts nothing."""
+    postgresql = "from sqlalchemy.dialects import postgresql"
+    oracle = "from sqlalchemy.dialects import oracle"
+    if isinstance(type_, column_types.Key):
+        length = type_.length
+        # The collation of the column that it refers to: else joins and cascades miss its index.
+        return (
+            f"sa.String(length={length})"
+            f".with_variant(sa.String(length={length}, collation='C'), 'postgresql')"
+        )
+    if isinstance(type_, column_types.UtcDateTime):
+        autogenerate.imports.add(oracle)
+        return "sa.DateTime(timezone=True).with_variant(oracle.TIMESTAMP(), 'oracle')"
+    if isinstance(type_, column_types.Json):
+        autogenerate.imports.add(postgresql)
+        return "sa.JSON().with_variant(postgresql.JSONB(), 'postgresql')"
+    if isinstance(type_, column_types.Payload):
+        return "sa.LargeBinary()"
+    if not isinstance(type_, column_types.Vector | column_types.PgVector):
+        raise TypeError(f"no plain type stands for {type_!r}")
+    if autogenerate.dialect.name == "oracle":
+        autogenerate.imports.add(oracle)
+        return "oracle.VECTOR(storage_format=oracle.VectorStorageFormat.FLOAT32)"
+    autogenerate.imports.add("import pgvector.sqlalchemy")
+    return "sa.LargeBinary().with_variant(pgvector.sqlalchemy.VECTOR(), 'postgresql')"
 
 
 def is_ours(table: str | None) -> bool:
@@ -102,11 +155,12 @@ def upgrade_alongside(
 
 def run_environment(
     context: Any, *, connection: Connection | None, dialect: str, schema: str | None = None
-) -> None:
+) -> str | None:
     """The body of memalchemy's own ``env.py``: any command of Alembic's.
 
     What changes the database runs under the migration lock. Without a *connection* (``--sql``) it
-    prints a script for *dialect*.
+    prints a script for *dialect*. Returns a line about what an upgrade or a downgrade did, to be
+    printed once it is committed; ``None`` after other commands.
     """
     ours = DIALECTS[dialect]
     steps = Steps()
@@ -130,7 +184,7 @@ def run_environment(
             steps,
             prepare=command_of(migration) == "upgrade" and not migration.get_current_heads(),
         )
-        return
+        return None
     context.configure(connection=connection, **options)
     migration = context.get_context()
     command, native = command_of(migration), False
@@ -146,6 +200,11 @@ def run_environment(
     note_releases(migration, steps, connection.exec_driver_sql)
     if native:
         ours.adopt_vector_type(connection, schema)
+    if command not in ("upgrade", "downgrade"):
+        return None
+    now = ", ".join(migration.get_current_heads()) or "no schema"
+    done = f"ran {', '.join(steps.ran)}" if steps.ran else "nothing to do"
+    return f"{done}; the database is at {now}"
 
 
 def _metadata(schema: str | None) -> sa.MetaData:
@@ -169,4 +228,4 @@ def _compare_type(
     context: Any, inspected: Any, column: sa.Column[Any], found: Any, wanted: Any
 ) -> bool | None:
     """The vector column's type is what the database has; for any other, what Alembic thinks."""
-    return False if isinstance(wanted, Vector) else None
+    return False if isinstance(wanted, column_types.Vector) else None

@@ -115,7 +115,9 @@ class Database:
             ``"text"`` (words), ``"fields"`` (a word for each field, for filters), ``"vectors"``.
         allow_plaintext: with *keys*, read what is not encrypted, too, instead of refusing it.
         engine_options: passed to SQLAlchemy's `create_async_engine`. An engine of the host's takes
-            neither these nor the timeouts.
+            neither these nor the timeouts. For an ``oracle://`` URL also ``config_dir`` (the
+            directory of tnsnames.ora), ``wallet_location``, ``wallet_password``,
+            ``ssl_server_dn_match`` and ``ssl_server_cert_dn``, which go to python-oracledb.
 
     With *read_url*, what may be a moment old is read from the replica: of `Checkpointer`
     `list_checkpoints`, `history`, `list_threads`, `list_logs`, `list_with_metadata`,

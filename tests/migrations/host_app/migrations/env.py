@@ -1,4 +1,4 @@
-"""The host's env.py as `alembic init` writes it, and memalchemy's two lines."""
+"""The host's env.py as `alembic init` writes it, and memalchemy's three lines."""
 
 from alembic import context
 from host_models import HostBase
@@ -17,6 +17,7 @@ def run_migrations_offline() -> None:
         target_metadata=HostBase.metadata,
         literal_binds=True,
         include_name=migrate.include_name(schema=schema),
+        render_item=migrate.render_item(),
     )
     with context.begin_transaction():
         context.run_migrations()
@@ -30,6 +31,7 @@ def run_migrations_online() -> None:
             connection=connection,
             target_metadata=HostBase.metadata,
             include_name=migrate.include_name(schema=schema),
+            render_item=migrate.render_item(),
         )
         with context.begin_transaction():
             context.run_migrations()

@@ -1,4 +1,4 @@
-"""The host's env.py as `alembic init -t async` writes it, and memalchemy's two lines."""
+"""The host's env.py as `alembic init -t async` writes it, and memalchemy's three lines."""
 
 import asyncio
 
@@ -17,6 +17,7 @@ def do_run_migrations(connection: Connection) -> None:
         connection=connection,
         target_metadata=HostBase.metadata,
         include_name=migrate.include_name(),
+        render_item=migrate.render_item(),
     )
     with context.begin_transaction():
         context.run_migrations()

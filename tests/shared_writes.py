@@ -145,12 +145,11 @@ READS: dict[str, Do] = {
 OPERATIONS: tuple[str, ...] = (*WRITES, *READS)
 
 
-def do(
-    on: Features, operation: str, name: str, connection: Any = None
-) -> Coroutine[Any, Any, None]:
-    """One operation, part of a transaction if there is a *connection*."""
+async def do(on: Features, operation: str, name: str, connection: Any = None) -> None:
+    """One operation, part of a transaction if there is a *connection*; it ends within a while."""
     how = WRITES[operation][0] if operation in WRITES else READS[operation]
-    return how(on, name, connection)
+    async with asyncio.timeout(A_WHILE):
+        await how(on, name, connection)
 
 
 async def is_there(on: Features, operation: str, name: str) -> bool:

@@ -12,11 +12,13 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
+    asynccontextmanager,
     contextmanager,
     nullcontext,
     suppress,
 )
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -128,15 +130,29 @@ async def house(
     }
     other = db if database == "sqlite-memory" else Database(shared_url, tenant=db.tenant)
     of_way = blocks.get(way, hosted.transaction)
-    made = House(way, Features.of(hosted), of_way, Features.of(other), engine, busy)
+    timed = partial(within_a_while, of_way)
+    made = House(way, Features.of(hosted), timed, Features.of(other), engine, busy)
     yield made
-    await quiet(made)
-    assert (await hosted.health())["checked_out"] == 0
-    if engine is not None:
-        assert getattr(engine.pool, "checkedout", int)() == 0
-        await engine.dispose()
-    if other is not db:
-        await other.close()
+    try:
+        await quiet(made)
+        assert (await hosted.health())["checked_out"] == 0
+        assert engine is None or getattr(engine.pool, "checkedout", int)() == 0
+    finally:
+        if database in ("postgresql", "psycopg"):  # the next test speaks for itself
+            server.execute(f"SELECT pg_terminate_backend(pid) FROM ({at_work}) AS theirs", place)
+        if engine is not None:
+            await engine.dispose()
+        if other is not db:
+            await other.close()
+
+
+@asynccontextmanager
+async def within_a_while(
+    block: Callable[[], AbstractAsyncContextManager[Any]],
+) -> AsyncIterator[Any]:
+    """The same block; one that hangs ends by a `TimeoutError`."""
+    async with asyncio.timeout(A_WHILE), block() as tx:
+        yield tx
 
 
 def writers_of(url: str) -> list[str]:

@@ -43,7 +43,7 @@ from shared_writes import (
 pytestmark = pytest.mark.alone
 
 SECONDS = float(os.environ.get("MEMALCHEMY_SOAK_SECONDS", "4"))
-SEED = os.environ.get("MEMALCHEMY_SOAK_SEED", "0")
+SEED = os.environ.get("MEMALCHEMY_SOAK_SEED", "1")
 
 BLOCKS, INNOCENTS = 8, 4
 HANGS = 30

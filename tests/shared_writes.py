@@ -202,6 +202,13 @@ def host_engine(url: str) -> AsyncEngine:
 
 @asynccontextmanager
 async def in_session(engine: AsyncEngine) -> AsyncIterator[AsyncSession]:
-    # One that is closed stays closed: another transaction would begin with the next use.
-    async with AsyncSession(engine, close_resets_only=False) as session, session.begin():
+    """A session of a host's that is committed, or closed by an exception, and has then ended.
+
+    It has its connection from the start: SQLAlchemy lets no session be closed by one task while
+    another waits for its connection. After its commit the next use would ask for another one, so a
+    host whose tasks outlive a commit gives them a connection instead.
+    """
+    async with AsyncSession(engine, close_resets_only=False) as session:
+        await session.connection()
         yield session
+        await session.commit()

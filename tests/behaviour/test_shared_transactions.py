@@ -55,6 +55,9 @@ pytestmark = pytest.mark.asyncio_only(
 OURS = ("ours", "ours on a host's engine")
 HOSTS = ("a host's connection", "a host's session", "a connection of another engine")
 
+OUTLIVED = tuple(way for way in (*OURS, *HOSTS) if way != "a host's session")
+"""Those that a task may outlive the commit of: see `in_session`."""
+
 ROUNDS = 4
 
 
@@ -412,6 +415,7 @@ async def test_a_task_that_outlives_a_transaction_that_is_rolled_back_writes_not
     await all_is_as_it_should(house, there=there, absent=absent)
 
 
+@pytest.mark.parametrize("way", OUTLIVED)
 @pytest.mark.parametrize("operation", ["append", "save"])
 async def test_a_task_that_outlives_a_commit_is_told_of_each_write_whether_it_is_part_of_it(
     house: House, operation: str
@@ -438,7 +442,10 @@ async def test_a_task_that_outlives_a_commit_is_told_of_each_write_whether_it_is
     await all_is_as_it_should(house, there=there, absent=[one for one in told if not told[one]])
 
 
-@pytest.mark.parametrize("end", ["committed", "rolled back"])
+@pytest.mark.parametrize(
+    ("way", "end"),
+    [*((way, "committed") for way in OUTLIVED), *((w, "rolled back") for w in (*OURS, *HOSTS))],
+)
 async def test_nothing_runs_on_the_connection_of_a_transaction_that_has_been_left(
     house: House, end: str
 ) -> None:

@@ -107,5 +107,5 @@ class Borrowed(aiosqlite.Connection):
                 "an operation in this transaction was cancelled, and it is not known whether it "
                 "was done: the transaction can only be rolled back"
             )
-        if not self.in_transaction:
+        if self._connection is None or not self.in_transaction:
             raise MemalchemyError(_OVER)

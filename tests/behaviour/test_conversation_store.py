@@ -227,3 +227,42 @@ async def test_what_is_no_message_is_refused_before_anything_is_asked(
         await conversations.save("c", {"messages": [*HISTORY, 7], "summary": None})
 
     assert await conversations.load_snapshot("c") is None
+
+
+async def test_all_conversations_are_listed_however_many(
+    db: Database, conversations: ConversationStore
+) -> None:
+    names = [f"c-{n:03}" for n in range(105)]
+    for name in reversed(names):
+        await conversations.save(name, HISTORY[:1])
+    await conversations.save("a summary", {"messages": [], "summary": "long ago"})
+    await conversations.save("nothing", [])
+    await memalchemy.ConversationStore(db, namespace=("other",)).save("elsewhere", HISTORY)
+
+    assert await conversations.list_conversations() == ["a summary", *names]
+
+
+async def test_a_conversation_that_is_a_summary_alone_is_deleted_and_cleared(
+    conversations: ConversationStore,
+) -> None:
+    for name in ("a", "b"):
+        await conversations.save(name, {"messages": [], "summary": "long ago"})
+
+    assert await conversations.delete("a") is True
+    assert await conversations.delete("a") is False
+    assert await conversations.clear() == 1
+    assert await conversations.load_snapshot("b") is None
+    assert await conversations.list_conversations() == []
+
+
+async def test_a_snapshot_may_be_given_by_its_name(conversations: ConversationStore) -> None:
+    await conversations.save("c", snapshot={"messages": HISTORY, "summary": "before"})
+    await conversations.save("d", snapshot=HISTORY)
+    await conversations.save("e", messages=HISTORY)
+
+    assert (await conversations.load_snapshot("c") or {})["summary"] == "before"
+    for name in ("c", "d", "e"):
+        assert await conversations.load(name) == HISTORY
+    for wrong in ({}, {"messages": HISTORY, "snapshot": HISTORY}):
+        with pytest.raises(TypeError, match="one of them"):
+            await conversations.save("c", **wrong)

@@ -385,6 +385,36 @@ async def test_a_summary_of_what_is_elsewhere_stands_before_the_messages(db: Dat
     assert (await talk.snapshot())["summary"] == "long ago"
 
 
+async def test_a_summary_may_be_set_and_taken_back(db: Database) -> None:
+    talk = memalchemy.Conversation(db, "t", manager=SummarizingManager(6, 2))
+    await talk.restore({"messages": chat("one", "two", "three"), "tool_exchange": {"id": "x"}})
+
+    await talk.set_summary("long ago")
+
+    first, *rest = said(await talk.messages())
+    assert first.endswith("long ago")
+    assert rest == ["one", "two", "three"]
+    snapshot = await talk.snapshot()
+    assert (snapshot["summary"], snapshot["tool_exchange"]) == ("long ago", {"id": "x"})
+
+    await talk.set_summary("one and two", summarized=2)
+    assert said(await talk.messages())[1:] == ["three"]
+    assert len(await talk.history()) == 3
+    with pytest.raises(TypeError, match="summary is a text"):
+        await talk.set_summary(7)  # type: ignore[arg-type]
+    await talk.set_summary(None)
+    assert said(await talk.messages()) == ["one", "two", "three"]
+    assert (await talk.snapshot())["summary"] is None
+
+    empty = memalchemy.Conversation(db, "new")
+    await empty.set_summary("elsewhere")
+    assert (await empty.snapshot())["summary"] == "elsewhere"
+
+
+def chat(*texts: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text} for text in texts]
+
+
 async def test_restoring_writes_only_the_difference(talk: Conversation) -> None:
     await turns(talk, 0, 50)
     snapshot = await talk.snapshot()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -315,11 +316,11 @@ def test_it_says_how_it_is_used() -> None:
     with pytest.raises(TypeError, match="where the facts are"):
         remember()(agent)
     with pytest.raises(TypeError, match="no argument 'messages'"):
-        remember(store=object())(prompt)
+        remember(store=lambda call: None)(prompt)
     with pytest.raises(TypeError, match="no argument 'user_id'"):
-        remember(store=object())(anonymous)
+        remember(store=lambda call: None)(anonymous)
     with pytest.raises(ValueError, match="on_error"):
-        remember(store=object(), on_error="ignore")  # type: ignore[arg-type]
+        remember(store=lambda call: None, on_error="ignore")  # type: ignore[arg-type]
 
 
 async def test_what_is_no_list_of_messages_is_refused(facts: UserMemoryStore) -> None:
@@ -359,3 +360,110 @@ async def test_a_plain_function_with_an_asynchronous_store_is_told_what_to_do(
 
     with pytest.raises(TypeError, match=r"memalchemy\.sync"):
         agent([user("x")], "ada")
+
+
+class Runner:
+    """Drives agents by hooks, as lauren-ai's runner does."""
+
+    def __init__(self) -> None:
+        self.heard: list[list[Any]] = []
+        self.memory = Buffer()
+
+    async def run(self, agent: Any, text: str, **metadata: Any) -> None:
+        self.memory.kept.append(user(text))
+        ctx = SimpleNamespace(memory=self.memory, metadata=metadata, conversation_id="c")
+        for name, given in (("on_start", [ctx]), ("on_finish", ["Noted.", ctx])):
+            if name == "on_finish":
+                self.heard.append(self.memory.messages())
+                self.memory.kept.append(assistant("Noted."))
+            if hook := getattr(agent, name, None):
+                await hook(*given)
+
+
+class Buffer:
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    def messages(self) -> list[Any]:
+        return list(self.kept)
+
+
+async def test_an_agent_without_a_method_remembers_where_a_runner_calls_its_hooks(
+    facts: UserMemoryStore,
+) -> None:
+    @remember(store=facts, extract=True, inject=True, top_k=5)
+    class PersonalAssistant: ...
+
+    first = Runner()
+    await first.run(PersonalAssistant(), "I like tea.", user_id="ada")
+    (learnt,) = await facts.list("ada")
+    assert (learnt.content, learnt.source_conversation_id) == ("I like tea.", "c")
+    assert first.heard == [[user("I like tea.")]]
+
+    other = Runner()
+    await other.run(PersonalAssistant(), "What do I like?", user_id="ada")
+    (heard,) = other.heard
+    assert [message["role"] for message in heard] == ["user", "user"]
+    assert "- I like tea. (confidence: high)" in heard[0]["content"]
+    assert heard[1] == user("What do I like?")
+    assert other.memory.messages() == [user("What do I like?"), assistant("Noted.")]
+
+    await other.run(PersonalAssistant(), "And I?", user_id="bob")
+    await other.run(PersonalAssistant(), "And who am I?")
+    assert "tea" not in str(other.heard[1:])
+    assert await facts.count("bob") == 0
+
+
+async def test_a_run_without_a_user_is_said_to_have_no_memory(
+    facts: UserMemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    @remember(store=facts)
+    class Assistant: ...
+
+    await Runner().run(Assistant(), "I like tea.")
+
+    assert "no user_id in its metadata" in caplog.text
+
+
+async def test_an_agents_own_hooks_are_called_as_well(facts: UserMemoryStore) -> None:
+    called: list[Any] = []
+
+    @remember(store=facts, user_id=lambda run: run["self"].user, inject=False)
+    class Assistant:
+        user = "ada"
+
+        def on_start(self, ctx: Any) -> None:
+            called.append(ctx.conversation_id)
+
+        async def on_finish(self, response: Any, ctx: Any) -> None:
+            called.append(response)
+
+    await Runner().run(Assistant(), "I like tea.")
+
+    assert called == ["c", "Noted."]
+    assert await facts.count("ada") == 1
+
+
+async def test_a_class_that_remembers_does_not_do_so_twice(facts: UserMemoryStore) -> None:
+    @remember(store=facts)
+    class Assistant: ...
+
+    with pytest.raises(TypeError, match="Assistant remembers its users already"):
+        remember(store=facts)(Assistant)
+
+
+@pytest.mark.parametrize("store", [None, "user_memory", 5, UserMemoryStore, object()])
+def test_what_is_no_store_is_refused_at_the_decoration(store: Any) -> None:
+    with pytest.raises(TypeError, match="store= is a UserMemoryStore"):
+        remember(store=store, extract=True, inject=True, top_k=5)
+
+
+async def test_a_class_that_has_other_methods_only_is_refused(facts: UserMemoryStore) -> None:
+    class Other:
+        async def run(self, text: str) -> str:
+            return text
+
+    with pytest.raises(TypeError, match="no method with an argument 'messages'"):
+        remember(store=facts)(Other)
+    with pytest.raises(TypeError, match="no method 'chat'"):
+        remember(store=facts, method="chat")(Other)

@@ -527,3 +527,96 @@ async def test_what_is_damaged_is_an_error_and_not_an_empty_conversation(tmp_pat
         with pytest.raises(StorageError) as caught:
             await MemalchemyConversationStore(db).load("c")
         assert isinstance(caught.value.__cause__, Corrupt)
+
+
+async def test_the_example_of_lauren_ais_own_decorator_remembers(
+    db: Database, facts: MemalchemyUserMemoryStore
+) -> None:
+    @agent(model="claude-haiku-4-5")
+    @lauren_ai.remember(store="user_memory", extract=True, inject=True, top_k=5)
+    class PersonalAssistant: ...
+
+    facts.serve(PersonalAssistant)
+    store = MemalchemyConversationStore(db)
+    await talk(PersonalAssistant, "I like tea.", store=store)
+    (learnt,) = await facts.list("ada")
+    assert (learnt.content, learnt.source_conversation_id) == ("I like tea.", "c")
+    await facts.update(learnt.memory_id, confidence=0.9)
+    assert (await facts.list("ada"))[0].confidence == 0.9
+
+    heard = await talk(PersonalAssistant, "What do I like?", store=store)
+
+    assert [role for role, _ in heard] == ["user", "assistant", "user", "user"]
+    assert "- I like tea. (confidence: high)" in heard[2][1]
+    assert heard[3] == ("user", "What do I like?")
+    kept = [message["content"] for message in (await store.load("c"))["messages"]]
+    assert kept == ["I like tea.", "Noted.", "What do I like?", "Noted."]
+    assert "tea" not in str(await talk(PersonalAssistant, "Hello", user_id="bob"))
+
+
+@pytest.mark.parametrize("above", [True, False])
+async def test_the_example_remembers_with_our_decorator_above_and_below_agent(
+    facts: MemalchemyUserMemoryStore, above: bool
+) -> None:
+    remembering = memalchemy.remember(store=facts, extract=True, inject=True, top_k=5)
+    marking = agent(model="claude-haiku-4-5")
+
+    class PersonalAssistant: ...
+
+    for decorate in (marking, remembering) if above else (remembering, marking):
+        decorate(PersonalAssistant)
+    await talk(PersonalAssistant, "I like tea.")
+
+    heard = await talk(PersonalAssistant, "What do I like?")
+
+    assert "- I like tea. (confidence: high)" in heard[0][1]
+
+
+async def test_facts_are_asked_of_the_model_that_the_decorator_names(
+    facts: MemalchemyUserMemoryStore,
+) -> None:
+    @lauren_ai.remember(extraction_model="small")
+    @agent(model="large")
+    class Assistant: ...
+
+    with pytest.raises(ValueError, match=r"extraction_model='small'.*llm="):
+        facts.serve(Assistant)
+    asked: list[tuple[str, str]] = []
+
+    class Transport:
+        async def complete(self, messages: list[Message], *, model: str) -> Completion:
+            asked.append((model, str(messages[0].content)))
+            return said('[{"content": "User drinks tea", "topics": ["drinks"]}]')
+
+    facts.serve(Assistant, llm=Transport())
+    await talk(Assistant, "Tea, please.")
+
+    assert [model for model, _ in asked] == ["small"]
+    assert "Tea, please." in asked[0][1]
+    assert [fact.content for fact in await facts.list("ada")] == ["User drinks tea"]
+
+
+async def test_only_a_class_that_is_to_remember_is_served(
+    facts: MemalchemyUserMemoryStore,
+) -> None:
+    @agent(model="m")
+    class Assistant: ...
+
+    with pytest.raises(TypeError, match="not decorated with lauren-ai's @remember"):
+        facts.serve(Assistant)
+
+
+async def talk(
+    of: type, text: str, *, user_id: str = "ada", store: Any = None
+) -> list[tuple[str, Any]]:
+    """A run of a new agent; the roles and texts of the messages that its model heard."""
+    client = Client(of())
+    client.mock.queue_response(said("Noted."))
+    await client._runner.run(
+        client._agent,
+        text,
+        conversation_id="c",
+        conversation_store=store,
+        metadata={"user_id": user_id},
+    )
+    return [(message["role"], message["content"]) for message in client.calls[0].messages]

@@ -19,6 +19,7 @@ from lazybridge.testing import MockAgent
 
 from memalchemy import Database
 from memalchemy.integrations.lazybridge import MemalchemyStore
+from memalchemy.memory.managers import SummarizingManager
 
 Reopened = Callable[[], MemalchemyStore]
 
@@ -102,6 +103,24 @@ def test_a_memory_that_was_summarised_amended_and_cleared_is_so_after_a_restart(
     assert "amended" in again.text()
     memory.clear()
     assert Memory(store=reopened(), key="a").messages() == []
+
+
+async def test_an_agent_summarises_for_a_manager_of_ours_as_it_does_for_a_memory() -> None:
+    heard: list[str] = []
+
+    def told(envelope: Any) -> str:
+        heard.append(envelope.text())
+        return "the gist"
+
+    manager = SummarizingManager(4, 2, MockAgent(told, name="summarizer"))
+    talk = [{"role": "user", "content": f"question {n}"} for n in range(6)]
+
+    managed = await manager.async_apply(talk)
+
+    summary = "[Summary of previous conversation (4 messages)]:\nthe gist"
+    assert [message["content"] for message in managed] == [summary, "question 4", "question 5"]
+    told_of = [f"User: question {n}" for n in range(4)]
+    assert heard[0].splitlines()[-4:] == told_of
 
 
 def test_agents_that_talk_at_once_keep_their_own_sessions(store: MemalchemyStore) -> None:

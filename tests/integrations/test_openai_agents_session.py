@@ -64,6 +64,41 @@ async def test_a_closed_session_leaves_the_database_that_it_was_given_open() -> 
         assert texts(await MemalchemySession("a", db).get_items()) == ["hi"]
 
 
+async def test_a_closed_session_refuses_whatever_comes() -> None:
+    async with Database("sqlite://") as db:
+        session = MemalchemySession("a", db)
+        await session.add_items([said("user", "hi")])
+
+        session.close()  # not awaited, as the SDK's own are not
+
+        for refused in (
+            session.get_items(),
+            session.get_items(1, "main"),
+            session.add_items([]),
+            session.add_items([said("user", "hi")]),
+            session.pop_item(),
+            session.clear_session(),
+            session.create_branch("b"),
+            session.create_branch_from_turn(1),
+            session.create_branch_from_content("hi"),
+            session.switch_to_branch("main"),
+            session.delete_branch("b"),
+            session.list_branches(),
+            session.get_conversation_turns(),
+            session.find_turns_by_content("hi"),
+            session.get_conversation_by_turns(),
+            session.get_tool_usage(),
+            session.get_turn_usage(),
+            session.get_session_usage(),
+            session._get_compaction_snapshot(1),
+        ):
+            with pytest.raises(RuntimeError, match="MemalchemySession is closed"):
+                await refused
+        with pytest.raises(RuntimeError, match="closed"):
+            _ = session.log
+        assert texts(await MemalchemySession("a", db).get_items()) == ["hi"]
+
+
 async def test_items_come_back_as_they_were_in_the_order_they_were_added(
     session: MemalchemySession,
 ) -> None:

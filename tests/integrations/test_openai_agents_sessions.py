@@ -43,7 +43,6 @@ async def test_a_branch_has_what_came_before_a_turn_and_shares_nothing(
     there = MemalchemySession("talk", db, branch="what if")
     assert texts([await there.pop_item()]) == ["q2, otherwise"]
 
-    await session.clear_session()
     assert len(await MemalchemySession("talk", db).get_items()) == 6
 
 
@@ -67,7 +66,7 @@ async def test_a_branch_may_be_made_from_words_from_a_position_or_of_everything(
     await session.switch_to_branch("main")
     await session.create_branch("copy")
     assert len(await session.get_items()) == 6
-    with pytest.raises(ValueError, match="contains"):
+    with pytest.raises(ValueError, match="No user turns found containing"):
         await session.create_branch_from_content("nothing of it")
 
 
@@ -81,12 +80,15 @@ async def test_a_branch_that_is_there_is_not_made_again_and_one_that_is_not_is_n
             await session.create_branch_from_turn(3, name)
     with pytest.raises(ValueError, match="already"):
         await session.create_branch_from_turn(1, "b")
-    with pytest.raises(ValueError, match="no turn 4"):
+    with pytest.raises(ValueError, match="Turn 4 does not contain"):
         await session.create_branch_from_turn(4)
-    with pytest.raises(ValueError, match="no branch 'c'"):
+    with pytest.raises(ValueError, match="Branch 'c' does not exist"):
         await session.switch_to_branch("c")
-    with pytest.raises(ValueError, match="name"):
-        await session.create_branch(" ")
+    for blank in ("", " "):
+        with pytest.raises(ValueError, match="name cannot be empty"):
+            await session.create_branch(blank)
+        with pytest.raises(ValueError, match="name cannot be empty"):
+            await session.create_branch_from_turn(2, blank)
     assert session.branch == "main"
 
 
@@ -118,11 +120,157 @@ async def test_branches_are_listed_and_deleted(db: Database, session: Memalchemy
         await session.delete_branch("b")
     with pytest.raises(ValueError, match="main"):
         await session.delete_branch("main")
-    with pytest.raises(ValueError, match="no branch"):
+    with pytest.raises(ValueError, match="does not exist"):
         await session.delete_branch("none")
     await session.delete_branch("b", force=True)
     assert session.branch == "main"
     assert [b["branch_id"] for b in await session.list_branches()] == ["main"]
+
+
+async def test_a_blank_name_deletes_no_branch(session: MemalchemySession) -> None:
+    for blank in ("", " "):
+        with pytest.raises(ValueError, match="cannot be empty"):
+            await session.delete_branch(blank, force=True)
+
+    assert len(await session.get_items()) == 6
+
+
+async def test_items_of_another_branch_are_read_from_where_one_is(
+    session: MemalchemySession,
+) -> None:
+    await session.create_branch_from_turn(2, "b")
+    await session.add_items([said("user", "q2, otherwise")])
+
+    assert texts(await session.get_items(branch_id="main")) == ["q1", "a1", "q2", "a2", "q3", "a3"]
+    assert texts(await session.get_items(2, "main")) == ["q3", "a3"]
+    assert texts(await session.get_items(branch_id="b")) == ["q1", "a1", "q2, otherwise"]
+    assert await session.get_items(branch_id="never made") == []
+    assert session.branch == "b"
+
+
+@pytest.mark.parametrize("ended_by", ["delete_branch", "clear_session"])
+async def test_the_name_of_a_branch_is_never_used_again(
+    db: Database, session: MemalchemySession, ended_by: str
+) -> None:
+    await session.create_branch_from_turn(2, "b")
+    await session.create_branch_from_turn(1, "empty from the start")
+    await session.switch_to_branch("main")
+    if ended_by == "delete_branch":
+        await session.delete_branch("b")
+    else:
+        await session.clear_session()
+        await session.add_items([said("user", "anew"), said("user", "and again")])
+
+    for maker in (session, MemalchemySession("talk", db)):
+        for name in ("b", "empty from the start"):
+            with pytest.raises(ValueError, match="already been used"):
+                await maker.create_branch_from_turn(2, name)
+            with pytest.raises(ValueError, match="already been used"):
+                await maker.create_branch(name)
+        assert maker.branch == "main"
+    assert await MemalchemySession("another", db).list_branches() == []
+    assert await session.create_branch_from_turn(2, "c") == "c"
+
+
+async def test_a_branch_that_was_not_made_uses_no_name(session: MemalchemySession) -> None:
+    with pytest.raises(ValueError, match="Turn 9"):
+        await session.create_branch_from_turn(9, "b")
+
+    assert await session.create_branch_from_turn(2, "b") == "b"
+
+
+async def test_a_cleared_session_is_empty_on_every_branch_and_on_main(
+    db: Database, session: MemalchemySession
+) -> None:
+    await session.create_branch_from_turn(2, "b")
+    await session.store_run_usage(
+        await run(Agent(name="a", model=Scripted("Hi.")), "q2, otherwise", session)
+    )
+    elsewhere = MemalchemySession("talk", db, branch="b")
+    queued = MemalchemySession("talk", db, branch="b")
+
+    await session.clear_session()
+
+    assert session.branch == "main"
+    assert await session.list_branches() == []
+    assert await session.get_session_usage() is None
+    assert await session.get_items(branch_id="b") == []
+    await session.add_items([said("user", "anew"), said("user", "more")])
+    assert texts(await elsewhere.get_items()) == ["anew", "more"]
+    assert elsewhere.branch == "main"
+    await queued.add_items([said("user", "last")])
+    assert queued.branch == "main"
+    assert texts([await MemalchemySession("talk", db, branch="b").pop_item()]) == ["last"]
+    assert texts(await session.get_items()) == ["anew", "more"]
+    assert [b["branch_id"] for b in await session.list_branches()] == ["main"]
+
+
+async def test_nothing_is_added_to_a_branch_that_another_has_deleted(
+    db: Database, session: MemalchemySession
+) -> None:
+    await session.create_branch_from_turn(2, "b")
+    elsewhere = MemalchemySession("talk", db, branch="b")
+    await session.delete_branch("b", force=True)
+
+    with pytest.raises(ValueError, match="'b' of session 'talk' was deleted"):
+        await elsewhere.add_items([said("user", "lost?")])
+
+    assert await elsewhere.get_items() == []
+    assert [b["branch_id"] for b in await session.list_branches()] == ["main"]
+    assert len(await session.get_items()) == 6
+
+
+async def test_what_was_begun_on_a_branch_is_done_there(session: MemalchemySession) -> None:
+    await session.create_branch_from_turn(2, "b")
+
+    added = asyncio.create_task(session.add_items([said("user", "for b")]))
+    await asyncio.sleep(0)
+    await session.switch_to_branch("main")
+    await added
+
+    assert texts(await session.get_items(branch_id="b")) == ["q1", "a1", "for b"]
+    assert len(await session.get_items()) == 6
+
+
+async def test_a_forced_deletion_that_fails_leaves_the_session_where_it_is(
+    session: MemalchemySession,
+) -> None:
+    await session.create_branch_from_turn(1, "b")  # holds nothing
+
+    with pytest.raises(ValueError, match="Branch 'b' does not exist"):
+        await session.delete_branch("b", force=True)
+
+    assert session.branch == "b"
+    await session.add_items([said("user", "hello")])
+    assert texts(await session.get_items(branch_id="b")) == ["hello"]
+
+
+async def test_what_a_tool_search_found_counts_where_no_call_of_it_is(db: Database) -> None:
+    session = MemalchemySession("talk", db)
+    call, output = {"type": "tool_search_call"}, {"type": "tool_search_output", "tools": []}
+    await session.add_items([said("user", "1"), output, output])  # type: ignore[list-item]
+    await session.add_items([said("user", "2"), call, output])  # type: ignore[list-item]
+
+    assert await session.get_tool_usage() == [("tool_search", 2, 1), ("tool_search", 1, 2)]
+
+
+async def test_usage_of_a_turn_that_was_popped_meanwhile_is_not_that_of_the_next(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = MemalchemySession("talk", db)
+    result = await run(Agent(name="a", model=Scripted("one")), "1", session)
+    put = session.store.put
+
+    async def late(*args: Any, **options: Any) -> int:
+        while await session.pop_item():
+            pass
+        await session.add_items([said("user", "another first turn")])
+        return await put(*args, **options)
+
+    monkeypatch.setattr(session.store, "put", late)
+    await session.store_run_usage(result)
+
+    assert await session.get_turn_usage() == []
 
 
 async def test_turns_are_told_with_their_text(session: MemalchemySession) -> None:
@@ -134,7 +282,8 @@ async def test_turns_are_told_with_their_text(session: MemalchemySession) -> Non
     assert [(turn["turn"], turn["content"]) for turn in turns[:2]] == [(1, "q1"), (2, "q2")]
     assert turns[3]["content"] == "x" * 100 + "..."
     assert turns[3]["full_content"] == parts
-    assert [t["turn"] for t in await session.find_turns_by_content("XXX")] == [4]
+    (found,) = await session.find_turns_by_content("XXX")
+    assert (found["turn"], found["content"]) == (4, "x" * 150)
     assert await session.find_turns_by_content("100%") == []
 
 

@@ -8,6 +8,7 @@ import functools
 import logging
 import threading
 from collections.abc import AsyncIterator, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -300,6 +301,66 @@ def test_after_a_fallback_the_next_summary_starts_from_the_messages() -> None:
     assert texts(later)[1] == "[Summary of previous conversation (8 messages)]:\nall is well"
     assert [previous for _, previous in asked] == [None, None]
     assert asked[1][0] == texts(chat(4)[1:])
+
+
+class Answer:
+    def __init__(self, words: str) -> None:
+        self.words = words
+
+    def text(self) -> str:
+        return self.words
+
+
+class TaskAgent:
+    """Has what LazyBridge's agents have: it is asked with a text."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def run(self, task: str) -> Answer:
+        self.asked.append(task)
+        return Answer("the gist")
+
+    def __call__(self, task: str) -> Answer:
+        raise AssertionError("run() is there to be awaited")
+
+
+class PlainAgent:
+    """Has no ``__call__``, and its `run` is no coroutine."""
+
+    def run(self, task: str) -> str:
+        assert isinstance(task, str)
+        return "the gist"
+
+
+async def test_an_agent_may_summarise_and_is_given_a_transcript() -> None:
+    agent = TaskAgent()
+    manager = SummarizingManager(4, 2, agent)
+
+    first = await manager.async_apply(chat(3))
+    again = await manager.async_apply([*first, *chat(6)[-6:]])
+
+    assert texts(first)[1] == "[Summary of previous conversation (4 messages)]:\nthe gist"
+    assert "fail" not in texts(again)[1]
+    assert agent.asked[0].endswith(
+        "\n\nUser: question 1\nAssistant: answer 1\nUser: question 2\nAssistant: answer 2"
+    )
+    assert "Summary of what was said before:\nthe gist\n\nUser: " in agent.asked[1]
+
+
+def test_an_agent_summarises_for_synchronous_code_too() -> None:
+    for agent in (TaskAgent(), PlainAgent()):
+        found = SummarizingManager(4, 2, agent).apply(chat(3))
+        assert texts(found)[1].endswith("(4 messages)]:\nthe gist")
+
+
+@pytest.mark.parametrize(
+    "answer", [Answer("the gist"), SimpleNamespace(text="the gist"), Message.assistant("the gist")]
+)
+async def test_an_answer_may_be_an_object_with_the_text(answer: Any) -> None:
+    found = await SummarizingManager(4, 2, lambda messages: answer).async_apply(chat(3))
+
+    assert texts(found)[1].endswith("(4 messages)]:\nthe gist")
 
 
 async def test_a_summary_that_is_not_wanted_any_more_is_cancelled() -> None:

@@ -16,6 +16,8 @@ NAMESPACE = ("openai",)
 """Of the main branch's log."""
 SESSIONS = ("openai", "sessions")
 """What is known about a session lies here, under its id."""
+BRANCHES = ("openai", "branches")
+"""The names of a session's branches that have ever been used lie here, under its id."""
 RUNS = ("openai", "runs")
 """Runs that wait, as checkpoints."""
 

@@ -224,7 +224,7 @@ class Conversation(Exchanging):
         async with within(self.log.db, connection) as tx:
             was_there = await self.log.delete(self.thread_id, connection=tx)
             await self._open.delete(self.thread_id, connection=tx)
-            await self._beginnings.delete(tx)
+            was_there |= await self._beginnings.delete(tx)
         forget(self.log, self.thread_id)
         return was_there
 
@@ -275,6 +275,25 @@ class Conversation(Exchanging):
             await self._beginnings.restore(rest, tx)
         if connection is None:
             remember(self.log, self.thread_id, known)
+
+    async def set_summary(
+        self, text: str | None, *, summarized: int = 0, connection: HostConnection | None = None
+    ) -> None:
+        """Keep *text* as what was said before the messages, in place of any earlier summary.
+
+        With *summarized* it stands for the first so many of the messages, of which system messages
+        stay. `messages` gives it where the conversation has a manager that summarises, `snapshot`
+        in any case; ``None`` takes it back.
+
+        Raises:
+            TypeError: it is no text; nothing was written.
+        """
+        async with within(self.log.db, connection) as tx:
+            await hold(self.log, self.thread_id, tx)
+            known = await self._beginnings.read(tx)
+            rest = {} if known is None else known.rest
+            told = {"summary": text, "summarized": summarized}
+            await self._beginnings.restore({**rest, **told}, tx)
 
     def view(self) -> ConversationView:
         """A reader of its own, which knows nothing yet; any number of them may look on."""

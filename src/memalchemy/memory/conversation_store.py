@@ -14,8 +14,11 @@ from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.memory.conversation import NAMESPACE, Conversation
 from memalchemy.memory.managers import ConversationManager
 from memalchemy.memory.purging import purge_messages
+from memalchemy.memory.summarised import SUMMARY
 from memalchemy.state import Message
 from memalchemy.threads import ThreadLog
+
+ALL = 2**31 - 1
 
 Messages = list[Message]
 Ids = list[str]
@@ -81,11 +84,14 @@ class ConversationStore:
     async def save(
         self,
         conversation_id: str,
-        messages: Mapping[str, Any] | Sequence[Any],
+        messages: Mapping[str, Any] | Sequence[Any] | None = None,
         *,
+        snapshot: Mapping[str, Any] | Sequence[Any] | None = None,
         connection: HostConnection | None = None,
     ) -> None:
         """Make a conversation these messages, or this snapshot: ``{"messages": …, "summary": …}``.
+
+        Either may be given as either.
 
         Messages are what `Conversation.add` takes. What a snapshot has besides is kept as it is. Of
         two that save at once the later wins, and what it wrote is whole.
@@ -94,8 +100,10 @@ class ConversationStore:
             TypeError, ValueError: one of them is not a message; nothing was written.
             NotSerialisable, TooLarge: one of them cannot be stored; nothing was written.
         """
-        conversation = self.conversation(conversation_id)
-        await conversation.restore(messages, connection=connection)
+        if (messages is None) == (snapshot is None):
+            raise TypeError("save takes messages= or snapshot=, one of them")
+        given: Any = snapshot if messages is None else messages
+        await self.conversation(conversation_id).restore(given, connection=connection)
 
     async def delete(
         self, conversation_id: str, *, connection: HostConnection | None = None
@@ -105,11 +113,7 @@ class ConversationStore:
 
     async def clear(self) -> int:
         """Delete all conversations of the namespace, one by one; how many."""
-        gone = 0
-        while ids := await self.list(500):
-            for conversation_id in ids:
-                gone += await self.delete(conversation_id)
-        return gone
+        return sum([await self.delete(one) for one in await self.list_conversations()])
 
     async def purge_messages(
         self, older_than: Seconds, thread_id: str | None = None, batch: int = 500
@@ -131,6 +135,12 @@ class ConversationStore:
         *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``.
         """
         return await self.log.list_threads(limit, pattern, connection=connection)
+
+    async def list_conversations(self, *, connection: HostConnection | None = None) -> Ids:
+        """The ids of all conversations with a message or a summary, in order."""
+        summaries = ThreadLog(self.log.db, namespace=(*self.log.namespace, SUMMARY))
+        found = await self.log.list_threads(ALL, connection=connection)
+        return sorted({*found, *await summaries.list_threads(ALL, connection=connection)})
 
     async def count(self, pattern: str = "*", *, connection: HostConnection | None = None) -> int:
         """How many conversations with a message there are, whose ids match the glob."""

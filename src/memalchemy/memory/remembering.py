@@ -1,7 +1,7 @@
 """`@remember`: an agent that knows its users, by what it learnt of them in earlier turns.
 
-It wraps whatever takes messages; the work is `UserMemoryStore.recall` before a call and
-`UserMemoryStore.learn` after it. Knows no agent framework.
+It wraps whatever takes messages, or gives hooks to a class that a runner drives; the work is
+`UserMemoryStore.recall` before a call and `UserMemoryStore.learn` after it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any, Literal, TypeVar
 from memalchemy.events import operation
 from memalchemy.memory.extracting import Extract
 from memalchemy.memory.facts import check_user
-from memalchemy.memory.fence import FACTS, without_blocks
+from memalchemy.memory.fence import FACTS, is_block, without_blocks
 from memalchemy.memory.managers.making import make
-from memalchemy.memory.sessions import report
-from memalchemy.memory.states import check_messages
+from memalchemy.memory.sessions import awaited, report
+from memalchemy.memory.states import check_messages, latest_prompt
 from memalchemy.memory.user_memory import UserMemoryStore
-from memalchemy.messages import read, role_of
+from memalchemy.messages import read, role_of, text_of
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +29,14 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 UserResolver = Callable[[Mapping[str, Any]], str | Awaitable[str | None] | None]
 """The arguments of a call by name in, the user's id out; ``None`` for nobody."""
+
+HOOKS = ("on_start", "on_turn_complete", "on_tool_result", "on_finish")
+"""The methods that a runner calls on the agents that it drives, as lauren-ai's does."""
+DRIVEN = ("__lauren_ai_agent__",)
+"""Attributes of classes that a runner drives."""
+
+_RUN = "_memalchemy_remember"
+"""Where a context has its run; and the mark of a hook of ours."""
 
 Steps = Generator[Any, Any, Any]
 """What a call does: yields what to wait for, if there is anything to wait for."""
@@ -53,6 +61,13 @@ def remember(
     message or a list of messages. Coroutine functions and asynchronous generators take a
     `UserMemoryStore`, plain functions and generators one of `memalchemy.sync`.
 
+    A class without such a method is taken for one that a runner drives, as lauren-ai's ``@agent``
+    classes are, if it is marked as one, has a hook, or has no methods; ``@agent`` may stand above
+    or below. It gets the hooks ``on_start(ctx)`` and ``on_finish(response, ctx)``, beside its own.
+    While a run lasts ``ctx.memory.messages()`` has the facts in a message before the user's latest,
+    and nothing of it is kept in the memory. The arguments of a call are then what ``ctx.metadata``
+    holds, with ``self``, ``ctx`` and ``conversation_id``.
+
     Args:
         store: where the facts are; or a function of the call's arguments that says where.
         user_id: a function of the call's arguments, by name, that gives the user's id. Without it,
@@ -70,12 +85,12 @@ def remember(
     The argument ``conversation_id``, if there is one, becomes the facts' source.
 
     Raises:
-        TypeError: used without parentheses or store, or on something that takes no messages.
+        TypeError: used without parentheses; with something else for a store, a name for one, too;
+            or on something that takes no messages and that no runner drives.
     """
     if bare:
         raise TypeError("@remember needs parentheses and a store: @remember(store=facts)")
-    if store is None:
-        raise TypeError("@remember needs to know where the facts are: @remember(store=facts)")
+    store = _checked_store(store)
     if on_error not in ("log", "raise"):
         raise ValueError(f"on_error is 'log' or 'raise', not {on_error!r}")
     about = Remembering(
@@ -94,8 +109,13 @@ def remember(
         if not inspect.isclass(what):
             wrapped: T = about.around(what)
             return wrapped
+        if method is None and messages == "messages" and _is_driven(what):
+            add_hooks(what, about)
+            return what
         name = method or _only_method(what, messages)
-        member = inspect.getattr_static(what, name)
+        member = inspect.getattr_static(what, name, None)
+        if member is None:
+            raise TypeError(f"{what.__name__} has no method {name!r} for @remember to wrap")
         if isinstance(member, (staticmethod, classmethod)):
             # What it wraps remembers: a class is then an argument of the call, as a self is.
             setattr(what, name, type(member)(about.around(member.__func__)))
@@ -186,41 +206,34 @@ class Remembering:
         return plain
 
 
-class Call:
-    """One call: its arguments, whose it is, and what was said in it."""
+class Turn:
+    """A turn of a conversation: whose it is, and what was said in it."""
 
-    def __init__(self, bound: inspect.BoundArguments, about: Remembering) -> None:
-        bound.apply_defaults()
-        self._bound = bound
+    _said: list[Any]
+
+    def __init__(self, about: Remembering) -> None:
         self._about = about
         self._user: str | None = None
         self._store: Any = None
 
-    @property
-    def args(self) -> tuple[Any, ...]:
-        """The positional arguments for the function."""
-        return self._bound.args
+    def _named(self) -> dict[str, Any]:
+        """What is known of the turn, by name."""
+        raise NotImplementedError
 
-    @property
-    def kwargs(self) -> dict[str, Any]:
-        """The named arguments for the function."""
-        return self._bound.kwargs
-
-    def before(self) -> Steps:
-        """Find out whose call it is, and put the user's facts among the messages."""
-        about, given = self._about, self._bound.arguments
-        messages = check_messages(given[about.messages])
+    def _begun(self, messages: list[Any]) -> Steps:
+        """Find out whose turn it is; the messages, with the user's facts if that is wanted."""
+        about = self._about
         self._said = without_blocks(messages, FACTS)
         # A block of an earlier turn, perhaps another user's, goes in any case.
-        given[about.messages] = list(self._said)
         self._user = yield from self._resolved()
         if self._user is None:
-            return
+            return list(self._said)
         self._store = about.store(self._named()) if callable(about.store) else about.store
-        if about.inject:
-            given[about.messages] = yield self._store.recall(self._user, self._said, about.top_k)
+        if not about.inject:
+            return list(self._said)
+        return (yield self._store.recall(self._user, self._said, about.top_k))
 
-    def after(self, reply: Any) -> Steps:
+    def _ended(self, messages: list[Any]) -> Steps:
         """Keep what the turn says of the user."""
         about = self._about
         if self._user is None or not about.learns:
@@ -229,7 +242,7 @@ class Call:
         try:
             yield self._store.learn(
                 self._user,
-                [*self._said, *_messages_in(reply, self._said)],
+                messages,
                 extract=about.extract,
                 llm=about.llm,
                 conversation_id=conversation if isinstance(conversation, str) else None,
@@ -251,6 +264,34 @@ class Call:
                 event.error, event.details["facts"] = type(error).__name__, 0
             return None
 
+
+class Call(Turn):
+    """A call of a decorated function, with its arguments."""
+
+    def __init__(self, bound: inspect.BoundArguments, about: Remembering) -> None:
+        super().__init__(about)
+        bound.apply_defaults()
+        self._bound = bound
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """The positional arguments for the function."""
+        return self._bound.args
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """The named arguments for the function."""
+        return self._bound.kwargs
+
+    def before(self) -> Steps:
+        """Put the user's facts among the messages that the function is given."""
+        name, given = self._about.messages, self._bound.arguments
+        given[name] = yield from self._begun(check_messages(given[name]))
+
+    def after(self, reply: Any) -> Steps:
+        """Keep what the turn says of the user."""
+        yield from self._ended([*self._said, *_messages_in(reply, self._said)])
+
     def _named(self) -> dict[str, Any]:
         """The arguments by name, those of ``**kw`` among them."""
         named = dict(self._bound.arguments)
@@ -258,6 +299,78 @@ class Call:
             if parameter.kind is parameter.VAR_KEYWORD:
                 named |= named.pop(parameter.name, {})
         return named
+
+
+class Run(Turn):
+    """A run of an agent that a runner drives."""
+
+    def __init__(self, agent: Any, ctx: Any, about: Remembering) -> None:
+        super().__init__(about)
+        self._agent, self._ctx = agent, ctx
+        self._block: str | None = None
+
+    def before(self) -> Steps:
+        """Have the memory give the user's facts with its messages while the run lasts."""
+        messages = yield from self._begun(check_messages(self._messages()))
+        if self._about.user_id is None and "user_id" not in self._named():
+            _log.warning("a run has no user_id in its metadata, so it has no memory")
+        self._block = next((text_of(one) for one in messages if is_block(one, FACTS)), None)
+        if self._block:
+            self._ctx.memory.messages = self.messages
+
+    def after(self) -> Steps:
+        """Keep what the run says of the user."""
+        vars(self._ctx.memory).pop("messages", None)
+        yield from self._ended(self._messages())
+
+    def messages(self) -> list[Any]:
+        """The memory's messages, and the facts before the latest thing that the user has said.
+
+        They are in a message of the user's: no provider takes one of the system's in this place.
+        """
+        given = self._messages()
+        at = latest_prompt(given) or 0
+        block = make(given or [{}], "user", self._block, {})
+        return [*given[:at], block, *given[at:]]
+
+    def _messages(self) -> list[Any]:
+        memory = self._ctx.memory
+        return list(type(memory).messages(memory))
+
+    def _named(self) -> dict[str, Any]:
+        ctx = self._ctx
+        known = {"self": self._agent, "ctx": ctx, "conversation_id": ctx.conversation_id}
+        return {**ctx.metadata, **known}
+
+
+def add_hooks(cls: type, about: Remembering) -> None:
+    """Have the agents of a class that a runner drives remember their users.
+
+    Raises:
+        TypeError: the class remembers already.
+    """
+    start, finish = (getattr(cls, name, None) for name in ("on_start", "on_finish"))
+    if hasattr(start, _RUN):
+        raise TypeError(f"{cls.__name__} remembers its users already")
+
+    async def on_start(self: Any, ctx: Any) -> None:
+        if start is not None:
+            await awaited(start(self, ctx))
+        run = Run(self, ctx, about)
+        await _awaiting(run.before())
+        setattr(ctx, _RUN, run)
+
+    async def on_finish(self: Any, response: Any, ctx: Any) -> None:
+        run = vars(ctx).pop(_RUN, None)
+        try:
+            if run is not None:
+                await _awaiting(run.after())
+        finally:
+            if finish is not None:
+                await awaited(finish(self, response, ctx))
+
+    setattr(on_start, _RUN, True)
+    cls.on_start, cls.on_finish = on_start, on_finish  # type: ignore[attr-defined]
 
 
 async def _awaiting(steps: Steps) -> None:
@@ -296,21 +409,43 @@ def _waiting(steps: Steps) -> None:
         return
 
 
+def _checked_store(store: Any) -> Any:
+    """A store of facts, or a function that gives one."""
+    store = getattr(store, "native", store)  # an adapter's
+    is_store = all(callable(getattr(store, name, None)) for name in ("recall", "learn"))
+    if isinstance(store, type) or not (is_store or callable(store)):
+        given = repr(store) if store is None or isinstance(store, str) else type(store).__name__
+        raise TypeError(
+            "@remember needs to know where the facts are: store= is a UserMemoryStore, or a "
+            f"function of a call's arguments that gives one, not {given}"
+        )
+    return store
+
+
+def _is_driven(of: type) -> bool:
+    """Whether a runner calls the hooks of a class, as no method of it takes messages."""
+    methods = [n for n in dir(of) if not n.startswith("_") and callable(getattr(of, n, None))]
+    if any(_takes_messages(getattr(of, name), "messages") for name in (*methods, "__call__")):
+        return False
+    marked = any(hasattr(of, name) for name in DRIVEN)
+    return marked or not methods or any(name in HOOKS for name in methods)
+
+
 def _only_method(of: type, messages: str) -> str:
     """The name of the method that takes messages."""
     public = [name for name in dir(of) if not name.startswith("_") or name == "__call__"]
-    found = [
-        name
-        for name, member in ((name, getattr(of, name, None)) for name in public)
-        if (inspect.isfunction(member) or inspect.ismethod(member))
-        and messages in inspect.signature(member).parameters
-    ]
+    found = [name for name in public if _takes_messages(getattr(of, name, None), messages)]
     if len(found) == 1:
         return found[0]
     what = "no method" if not found else f"several methods ({', '.join(found)})"
     raise TypeError(
         f"{of.__name__} has {what} with an argument {messages!r}: method= names the one to remember"
     )
+
+
+def _takes_messages(member: Any, messages: str) -> bool:
+    is_method = inspect.isfunction(member) or inspect.ismethod(member)
+    return is_method and messages in inspect.signature(member).parameters
 
 
 def _takes(signature: inspect.Signature, name: str) -> bool:

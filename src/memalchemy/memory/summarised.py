@@ -145,9 +145,9 @@ class Beginnings:
         """Keep none."""
         await self.log.clear(self._thread_id, connection=connection)
 
-    async def delete(self, connection: HostConnection) -> None:
-        """Keep none, nor the log."""
-        await self.log.delete(self._thread_id, connection=connection)
+    async def delete(self, connection: HostConnection) -> bool:
+        """Keep none, nor the log; whether there was one."""
+        return await self.log.delete(self._thread_id, connection=connection)
 
     async def _write(
         self, new: Beginning, expires_at: datetime | None, connection: HostConnection

@@ -1103,6 +1103,23 @@ class Conversation:
         that do. Whole or not at all.
         """
 
+    def set_summary(
+        self,
+        text: str | None,
+        *,
+        summarized: int = 0,
+        connection: HostConnection | None = None,
+    ) -> None:
+        """Keep *text* as what was said before the messages, in place of any earlier summary.
+
+        With *summarized* it stands for the first so many of the messages, of which system messages
+        stay. `messages` gives it where the conversation has a manager that summarises, `snapshot`
+        in any case; ``None`` takes it back.
+
+        Raises:
+            TypeError: it is no text; nothing was written.
+        """
+
     def snapshot(self, *, connection: HostConnection | None = None) -> dict[str, Any]:
         """All there is, as plain values: ``messages`` (records), ``summary`` (a text or ``None``),
         ``summarized`` (how many of the messages are behind it), and what `restore` was given
@@ -1167,6 +1184,9 @@ class ConversationStore:
         *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``.
         """
 
+    def list_conversations(self, *, connection: HostConnection | None = None) -> Ids:
+        """The ids of all conversations with a message or a summary, in order."""
+
     def load(self, conversation_id: str, *, connection: HostConnection | None = None) -> Messages:
         """All messages, oldest first; ``[]`` if there are none.
 
@@ -1201,11 +1221,14 @@ class ConversationStore:
     def save(
         self,
         conversation_id: str,
-        messages: Mapping[str, Any] | Sequence[Any],
+        messages: Mapping[str, Any] | Sequence[Any] | None = None,
         *,
+        snapshot: Mapping[str, Any] | Sequence[Any] | None = None,
         connection: HostConnection | None = None,
     ) -> None:
         """Make a conversation these messages, or this snapshot: ``{"messages": …, "summary": …}``.
+
+        Either may be given as either.
 
         Messages are what `Conversation.add` takes. What a snapshot has besides is kept as it is. Of
         two that save at once the later wins, and what it wrote is whole.

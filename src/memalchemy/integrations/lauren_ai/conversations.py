@@ -89,14 +89,11 @@ class MemalchemyConversationStore(Place):
             await self.native.delete(conversation_id)
 
     async def list_conversations(self) -> Ids:
-        """The ids of all conversations with a message, in order."""
+        """The ids of all conversations with a message or a summary, in order."""
         with self._as_theirs():
-            return sorted(await self.native.list(limit=MOST))
+            return await self.native.list_conversations()
 
     async def clear(self) -> None:
         """Delete all conversations of this store."""
         with self._as_theirs():
             await self.native.clear()
-
-
-MOST = 1_000_000

@@ -6,12 +6,15 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from lauren_ai import MemoryFact
+from lauren_ai import REMEMBER_META, MemoryFact, RememberMeta
+from lauren_ai._agents import AGENT_META
+from lauren_ai._transport import Message
 
-from memalchemy import CapabilityMissing, Database, Store, UserMemoryStore, memory
+from memalchemy import CapabilityMissing, Database, Store, UserMemoryStore, memory, remember
 from memalchemy.contracts import Seconds, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.integrations.lauren_ai.place import IN_MEMORY, Place
+from memalchemy.memory.remembering import UserResolver
 from memalchemy.store import DELETE, LEAVE
 from memalchemy.store.embedding import Embedder
 
@@ -137,6 +140,50 @@ class MemalchemyUserMemoryStore(Place):
                 for memory_id in sorted(fact.memory_id for fact in facts):
                     await self._forget_owner(memory_id, user_id, tx)
 
+    def serve(
+        self, agent_class: type, *, user_id: UserResolver | None = None, llm: Any = None
+    ) -> None:
+        """Make true what lauren-ai's own ``@remember`` says of an agent class, with this store.
+
+        With ``inject`` each run tells the model at most ``top_k`` of the user's facts, in a message
+        before the user's: lauren-ai makes the system prompt before it asks anybody. With
+        ``extract`` what the run says of the user is kept. ``store``, a name, is taken for this one.
+
+        Args:
+            user_id: a function of what a run's metadata holds, with ``self``, ``ctx`` and
+                ``conversation_id``, that gives the user's id; without it ``user_id`` of the
+                metadata. Without a user nothing is read or written.
+            llm: a transport of lauren-ai's, which is asked for the facts: for the model that
+                ``extraction_model`` names, or else the agent's. Without it sentences in which the
+                user says "I" are taken, in English.
+
+        Raises:
+            TypeError: the class is not decorated so, or remembers already.
+            ValueError: an ``extraction_model`` is named, and there is no *llm* to ask.
+        """
+        meta: RememberMeta | None = getattr(agent_class, REMEMBER_META, None)
+        if meta is None:
+            raise TypeError(f"{agent_class.__name__} is not decorated with lauren-ai's @remember")
+        if meta.extraction_model is not None and llm is None:
+            raise ValueError(
+                f"@remember names extraction_model={meta.extraction_model!r}: give llm=, the "
+                "transport that is asked for it"
+            )
+
+        async def ask(prompt: str) -> Any:
+            of_agent = getattr(agent_class, AGENT_META, None)
+            model = meta.extraction_model or (None if of_agent is None else of_agent.model)
+            return await llm.complete([Message(role="user", content=prompt)], model=model)
+
+        remember(
+            store=_Served(self),
+            user_id=user_id,
+            extract=meta.extract,
+            inject=meta.inject,
+            top_k=meta.top_k,
+            llm=None if llm is None else ask,
+        )(agent_class)
+
     async def _owner(self, memory_id: str, user_id: str | None) -> str | None:
         """Whose fact it is; ``None``: nobody's."""
         if user_id is not None:
@@ -168,6 +215,22 @@ class MemalchemyUserMemoryStore(Place):
         await self._index.change(
             self._owners, memory_id, change, metadata=None, index=False, connection=tx
         )
+
+
+class _Served:
+    """The facts as `remember` takes them: what is learnt can be found by its id alone, too."""
+
+    def __init__(self, facts: MemalchemyUserMemoryStore) -> None:
+        self._facts = facts
+        self.recall = facts.native.recall
+
+    async def learn(self, user_id: str, messages: list[Any], **options: Any) -> None:
+        facts = self._facts
+        learnt = await facts.native.learn(user_id, messages, **options)
+        if learnt:
+            async with facts.db.transaction() as tx:
+                for memory_id in sorted(fact.memory_id for fact in learnt):
+                    await facts._note_owner(memory_id, user_id, tx)
 
 
 def _stored(fact: MemoryFact) -> memory.MemoryFact:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,10 +12,11 @@ from agents.memory import SessionSettings
 from memalchemy.contracts import Entry, LogReading, Seconds
 from memalchemy.database import Database
 from memalchemy.errors import Conflict, NotSerialisable, ThreadDeleted
-from memalchemy.importers.openai_places import MAIN, usage_namespace
-from memalchemy.integrations.openai_agents.branches import Branches
+from memalchemy.importers.openai_places import BRANCHES, MAIN, branch_of, usage_namespace
+from memalchemy.integrations.openai_agents.branches import CLEARED, DELETED, OPEN, Branches
 from memalchemy.integrations.openai_agents.items import copied
 from memalchemy.integrations.openai_agents.opening import database, settled
+from memalchemy.log.listing import entry_namespaces
 from memalchemy.threads import ThreadLog
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class MemalchemySession(Branches):
         ttl: how long the session lives after the last item, in seconds or as a timedelta.
 
     Raises, from any method:
+        RuntimeError: it was closed.
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew; Corrupt, where what
         is stored does not match its checksum. Nothing that cannot be read looks like an empty
         session.
@@ -63,81 +65,146 @@ class MemalchemySession(Branches):
     def __repr__(self) -> str:
         return f"MemalchemySession({self.session_id!r}, {self.db!r}, branch={self.branch!r})"
 
-    async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
+    async def get_items(
+        self, limit: int | None = None, branch_id: str | None = None
+    ) -> list[TResponseInputItem]:
         """The items, oldest first; with *limit*, or that of the settings, the newest of them.
 
-        One round trip. A negative limit is none, as in the SDK. An object that reads all again asks
-        only for what is new, and whether the rest is as it was.
+        Of the branch that this is on, or of *branch_id*; a branch that is not there has none. One
+        round trip on the main branch. A negative limit is none, as in the SDK. An object that reads
+        all again asks only for what is new, and whether the rest is as it was.
         """
         if limit is None:
             limit = _settings(self.session_settings).limit
+        log = self._log_of(await self._current(branch_id))
         if limit is None or limit < 0:
-            return await self._everything()
-        return [entry.value for entry in await self.log.tail(self.session_id, limit)]
+            return await self._everything(log)
+        return [entry.value for entry in await log.tail(self.session_id, limit)]
 
     async def add_items(self, items: Sequence[TResponseInputItem]) -> None:
         """Add items behind those that are there, all or none.
 
         What JSON can say and what memalchemy stores besides; an object of pydantic as the fields
-        that were set.
+        that were set. On a branch that went with a `clear_session`, they are added to main, and
+        this is on main then.
 
         Raises:
             NotSerialisable, TooLarge: one of them cannot be stored; nothing was added.
+            ValueError: the branch was deleted; nothing was added.
         """
+        log, branch = self.log, self.branch
         given = [_plain(item) for item in items]
         if given:
-            await settled(self._append(given))
+            await settled(self._append(log, branch, given))
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Remove the newest item and return it; ``None`` if there is none."""
-        entry = await settled(self.log.pop(self.session_id))
+        log = self._log_of(await self._current(None))
+        entry = await settled(log.pop(self.session_id))
         return None if entry is None else cast("TResponseInputItem", entry.value)
 
     async def clear_session(self) -> None:
-        """Remove all items of this branch, and what is known of their usage."""
+        """Remove all items of all branches, and what is known of their usage; be on main.
+
+        The names of its branches stay used. Others that are on one of them go to main as well.
+        """
+        self._check_open()
 
         async def clear() -> None:
             async with self.db.transaction() as tx:
-                await self.log.clear(self.session_id, connection=tx)
-                usage = usage_namespace(self.session_id, self.branch)
-                await self.store.clear_namespace(usage, connection=tx)
+                await self._log_of(MAIN).clear(self.session_id, connection=tx)
+                known = await self.store.get(BRANCHES, self.session_id, connection=tx)
+                found = await entry_namespaces(self.db, self.session_id, connection=tx)
+                named = {one for one in map(branch_of, found) if one} | set(known or ())
+                branches = sorted(named - {MAIN})
+                for branch in branches:
+                    await self._log_of(branch).delete(self.session_id, connection=tx)
+                usage = usage_namespace(self.session_id)
+                await self.store.clear_namespace(usage, prefix=True, connection=tx)
+                known = await self.store.get(BRANCHES, self.session_id, connection=tx)
+                if known or branches:
+                    await self._set_states(
+                        lambda was: dict.fromkeys({*was, *branches}, CLEARED), tx
+                    )
 
         await settled(clear())
+        self._switch(MAIN)
 
-    async def close(self) -> None:
-        """Close the connections of the database, if it was given as a URL; a later use opens anew.
+    def close(self) -> Awaitable[None]:
+        """Refuse whatever comes from now on, with a `RuntimeError`, as the SDK's sessions do.
 
-        A `Database` that was given stays open: it is its owner's to close.
+        Awaited, it closes the connections of the database as well, if that was given as a URL;
+        another session of the same URL opens them anew. A `Database` that was given stays open: it
+        is its owner's to close.
         """
-        if self._owns_db:
-            await self.db.close()
+        self._is_closed = True
+        return _Closing(self.db if self._owns_db else None)
 
-    async def _everything(self) -> list[Any]:
-        log, session_id = self.log, self.session_id
+    async def _everything(self, log: ThreadLog) -> list[Any]:
+        session_id = self.session_id
         known = self._known if self._known and self._known[:2] == (log, session_id) else None
         seen, items = (None, []) if known is None else known[2:]
         reading, new = await log.scan(session_id, lambda _, item, __: item, seen)
         items = new if reading.complete else [*items, *new]
-        self._known = log, session_id, reading, items
+        if log is self._log:
+            self._known = log, session_id, reading, items
         return [copied(item) for item in items]
 
-    async def _append(self, given: list[Any]) -> list[int]:
+    async def _append(self, log: ThreadLog, branch: str, given: list[Any]) -> None:
         try:
-            return await self.log.append(self.session_id, given)
+            await self._place(log, branch, given)
         except NotSerialisable as error:
             try:
                 as_json = json.loads(json.dumps(given))
             except (TypeError, ValueError):
                 raise error from None
-        return await self.log.append(self.session_id, as_json)
+            await self._place(log, branch, as_json)
+
+    async def _place(self, log: ThreadLog, branch: str, given: list[Any]) -> None:
+        if branch == MAIN:
+            await log.append(self.session_id, given)
+            return
+        try:
+            async with self.db.transaction() as tx:
+                await log.append(self.session_id, given, connection=tx)
+                # Read behind the append, which waits for whoever deletes or clears the branch.
+                state = await self._state(branch, tx)
+                if state != OPEN:
+                    raise _Gone
+        except _Gone:
+            if state == DELETED:
+                raise ValueError(
+                    f"Branch {branch!r} of session {self.session_id!r} was deleted; nothing was "
+                    "added. Switch to another branch first"
+                ) from None
+            self._leave(branch)
+            await self._log_of(MAIN).append(self.session_id, given)
 
     async def _get_compaction_snapshot(
         self, limit: int, *, prune_prefix: Callable[[TResponseInputItem], bool] | None = None
     ) -> Snapshot:
         # The SDK's compaction asks for this by name, and without it replaces whole histories only.
-        version = await self.log.version(self.session_id)
-        found = await self.log.tail(self.session_id, limit + 1)
-        return Snapshot(self, version, found[-limit:], len(found) <= limit, prune_prefix)
+        log = self._log_of(await self._current(None))
+        version = await log.version(self.session_id)
+        found = await log.tail(self.session_id, limit + 1)
+        return Snapshot(
+            log, self.session_id, version, found[-limit:], len(found) <= limit, prune_prefix
+        )
+
+
+class _Gone(Exception):
+    """Ends the transaction of an append to a branch that was deleted or cleared."""
+
+
+@dataclass(frozen=True)
+class _Closing:
+    """What is left to do for who awaits a `close`."""
+
+    db: Database | None
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        if self.db is not None:
+            yield from self.db.close().__await__()
 
 
 @dataclass(frozen=True)
@@ -147,7 +214,8 @@ class Snapshot:
     It is what the SDK calls so: ``items``, whether they are ``complete``, and `replace_suffix`.
     """
 
-    session: MemalchemySession
+    log: ThreadLog
+    session_id: str
     version: int
     entries: list[Entry]
     complete: bool
@@ -172,7 +240,7 @@ class Snapshot:
         return True
 
     async def _replace(self, first: int, output: list[TResponseInputItem]) -> None:
-        log, session_id = self.session.log, self.session.session_id
+        log, session_id = self.log, self.session_id
         async with log.db.transaction() as tx:
             await log.replace_suffix(
                 session_id,

@@ -12,6 +12,7 @@ from memalchemy.contracts import EntryHit, Seconds
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict
 from memalchemy.importers.openai_places import (
+    BRANCHES,
     MAIN,
     SESSIONS,
     branch_namespace,
@@ -159,6 +160,7 @@ class MemalchemySessions:
                         log = ThreadLog(self.db, namespace=namespace)
                         gone |= await log.delete(session_id, connection=tx)
                 gone |= await self.store.delete(SESSIONS, session_id, connection=tx)
+                await self.store.delete(BRANCHES, session_id, connection=tx)
                 usage = usage_namespace(session_id)
                 await self.store.clear_namespace(usage, prefix=True, connection=tx)
             return gone

@@ -22,8 +22,10 @@ class SummarizingManager(FoldingManager):
         threshold: the messages up to which nothing happens.
         keep_recent: how many messages stay at least; more, where a step would be cut apart.
         summarize_fn: ``(messages) -> str``, or ``(messages, previous_summary) -> str`` to get the
-            earlier summary by itself and not as the first of the messages. It may be async. Without
-            one the summary is a digest: the first words of the first and the newest messages.
+            earlier summary by itself and not as the first of the messages. It may be async. Or an
+            agent, which has ``run(text)``, as LazyBridge's; it is given a transcript. The answer
+            may be an object with a ``text``, a ``text()`` or a ``content``. Without one the summary
+            is a digest: the first words of the first and the newest messages.
         preserve_system: system messages stay; they are messages like others if not.
         timeout: seconds that *summarize_fn* has; ``None`` for any time.
 

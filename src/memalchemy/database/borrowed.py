@@ -7,6 +7,7 @@ to the connection's own thread as a whole, behind whatever was asked of it befor
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -107,5 +108,9 @@ class Borrowed(aiosqlite.Connection):
                 "an operation in this transaction was cancelled, and it is not known whether it "
                 "was done: the transaction can only be rolled back"
             )
-        if self._connection is None or not self.in_transaction:
+        try:
+            is_over = self._connection is None or not self.in_transaction
+        except sqlite3.ProgrammingError:  # it is closed
+            is_over = True
+        if is_over:
             raise MemalchemyError(_OVER)

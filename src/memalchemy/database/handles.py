@@ -74,6 +74,7 @@ class LentHandle(Handle):
     def __init__(self, *args: Any, **kw: Any) -> None:
         super().__init__(*args, **kw)
         self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
+        self._is_closed = False
         self.on_close: Callable[[], None] = _nothing
 
     def cursor(self, *args: Any, **kw: Any) -> Any:
@@ -82,7 +83,10 @@ class LentHandle(Handle):
         return made
 
     def close(self) -> None:
-        """Roll back what is not committed, close, and call ``on_close``."""
+        """Roll back what is not committed, close, and call ``on_close``. Idempotent."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         try:
             _end(self, self._cursors)
             super().close()
@@ -136,7 +140,7 @@ class LentMemory:
         return made
 
     def close(self) -> None:
-        """Roll back what is not committed, and call ``on_close``, which nobody may do before."""
+        """Roll back what is not committed, and call ``on_close``. Idempotent."""
         memory, self._memory = self._memory, None
         if memory is not None:
             try:

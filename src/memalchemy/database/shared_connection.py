@@ -25,7 +25,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import QueuePool
 from sqlalchemy.util import await_only
 
-from memalchemy.dialects import Dialect
+from memalchemy.dialects import Dialect, dialect_of
 from memalchemy.errors import MemalchemyError
 
 _OVER = (
@@ -92,21 +92,37 @@ class ConnectionLock:
     def end(self, sync: Connection) -> None:
         """Wait in a greenlet for the operations before this end, and refuse those behind it.
 
-        If the wait is cancelled the connection is closed: its transaction is undone by that.
+        If the wait is cancelled, the operation that runs is interrupted, and the connection is
+        closed as soon as nobody uses it: its transaction is undone by that.
         """
         mine = self._holder is not None and self._holder is asyncio.current_task()
-        if self._lock.locked() and not mine:
+        cancelled = self._wait_uncancelled(sync) if self._lock.locked() and not mine else None
+        self._refuse_from_now_on(sync)
+        if cancelled is not None:
+            sync.invalidate(cancelled)
+            raise cancelled
+
+    def _wait_uncancelled(self, sync: Connection) -> asyncio.CancelledError | None:
+        """Wait until nobody uses the connection; psycopg crashes if it is closed before that."""
+        cancelled = None
+        while True:
             try:
                 await_only(self._lock.acquire())
-            except BaseException as error:
-                sync.invalidate(error)
-                raise
-            self._lock.release()
+            except asyncio.CancelledError as error:
+                if cancelled is None:
+                    cancelled = error
+                    self._refuse_from_now_on(sync)
+                    dialect_of(sync).interrupt(sync.connection.driver_connection)
+            else:
+                self._lock.release()
+                return cancelled
+
+    def _refuse_from_now_on(self, sync: Connection) -> None:
         transaction = sync.get_transaction()
         self._ended = None if transaction is None else weakref.ref(transaction)
 
     def _is_over(self, transaction: Transaction | None) -> bool:
-        if self._only is not None and self._only() is not transaction:
+        if self._only is not None and (transaction is None or self._only() is not transaction):
             return True
         return transaction is not None and self._ended is not None and self._ended() is transaction
 

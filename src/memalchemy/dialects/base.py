@@ -113,6 +113,9 @@ class Dialect:
         """Tell if a driver's connection is in a transaction, as the server last reported."""
         raise NotImplementedError
 
+    def interrupt(self, raw: Any) -> None:
+        """Let the statement that runs on a driver's connection fail soon, whoever waits for it."""
+
     def abandon(self, raw: Any) -> bool:
         """Close a driver's connection at once, without a farewell; its transaction is undone.
 

@@ -245,9 +245,17 @@ class PostgreSQL(Vectors, Upkeep):
             return not raw.is_closed() and bool(raw.is_in_transaction())
         return raw.info.transaction_status.name in ("ACTIVE", "INTRANS", "INERROR")
 
+    def interrupt(self, raw: Any) -> None:
+        if hasattr(raw, "terminate"):  # asyncpg: the connection is lost for its user
+            raw.terminate()
+        else:
+            raw.cancel()
+
     def abandon(self, raw: Any) -> bool:
         if hasattr(raw, "terminate"):  # asyncpg
             raw.terminate()
+        elif raw.info.transaction_status.name == "ACTIVE":
+            raw.cancel()  # to close it under a statement crashes psycopg
         else:
             raw.pgconn.finish()
         return True

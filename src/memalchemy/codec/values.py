@@ -163,6 +163,27 @@ def is_heavy(values: Iterable[Any], threshold: int = 50_000) -> bool:
     return seen > threshold
 
 
+_ATOMS = frozenset({str, int, float, bool, bytes, type(None), datetime, date, UUID, Decimal})
+
+
+def frozen(value: Any, depth: int = 0) -> Any:
+    """A copy of *value* that nobody else changes, to be encoded in another thread.
+
+    Containers are copied; what they hold in the end is shared, as it does not change. What nests
+    too deeply to be encoded is returned as it is, for the encoder to refuse.
+    """
+    kind = type(value)
+    if kind not in (dict, list, tuple, set) or depth > MAX_DEPTH:
+        return value
+    if kind is set:
+        return set(value)  # what is hashable and can be stored does not change
+    below = depth + 1
+    if kind is dict:
+        return {k: v if type(v) in _ATOMS else frozen(v, below) for k, v in value.items()}
+    copied = [v if type(v) in _ATOMS else frozen(v, below) for v in value]
+    return copied if kind is list else tuple(copied)
+
+
 def decode_state(parts: Parts) -> dict[str, Any]:
     """The inverse of `encode_state`. Every call builds new objects."""
     return {key: decode_value(value) for key, value in parts.items()}

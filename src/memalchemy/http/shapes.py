@@ -265,6 +265,7 @@ class Info(Shape):
     created_at: datetime
     raw_size: int
     stored_size: int
+    occurred_at: datetime
 
 
 class Hit(Info):

@@ -108,14 +108,19 @@ def state_of_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
     return {key: from_jsonable(value) for key, value in tree.items()}
 
 
+_TIMES = ("created_at", "occurred_at")
+
+
 def tree_of_info(info: Mapping[str, Any]) -> dict[str, Any]:
     """What is known of a checkpoint, as `Checkpointer.get_metadata` gives it."""
-    return {**info, "created_at": info["created_at"].isoformat()}
+    return dict(info) | {name: info[name].isoformat() for name in _TIMES}
 
 
 def info_of_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
     """The inverse of `tree_of_info`."""
-    return {**tree, "created_at": datetime.fromisoformat(tree["created_at"])}
+    # A server of an earlier release knows one time.
+    told = {"occurred_at": tree["created_at"], **tree}
+    return told | {name: datetime.fromisoformat(told[name]) for name in _TIMES}
 
 
 def checkpoint_info(tree: Mapping[str, Any]) -> CheckpointInfo:

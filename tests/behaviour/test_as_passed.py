@@ -17,7 +17,7 @@ from memalchemy.codec import values
 from memalchemy.errors import NotSerialisable
 from memalchemy.memory import RetainedCheckpointer
 
-SMALL, LARGE = 3, 30_000
+SMALL, LARGE = 3, 7_000
 sizes = pytest.mark.parametrize("size", [SMALL, LARGE])
 pytestmark = pytest.mark.asyncio_only(reason="a caller without await waits until it is done")
 
@@ -136,6 +136,11 @@ async def test_a_state_whose_messages_are_given_times(db: Database, size: int) -
     loaded = await checkpointer.load("t")
     assert loaded.pop("messages")[0]["content"] == "hello"
     assert loaded == made(size)
+
+
+def test_the_large_object_is_one_that_a_thread_encodes() -> None:
+    assert values.is_heavy([made(LARGE)])
+    assert not values.is_heavy([made(SMALL)])
 
 
 def test_what_nests_too_deeply_is_left_for_the_encoder_to_refuse() -> None:

@@ -335,4 +335,5 @@ def prepare(
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
-    connection.execute("PRAGMA secure_delete = FAST")
+    # Pages that become free are overwritten: FAST would leave what they held in the file.
+    connection.execute("PRAGMA secure_delete = ON")

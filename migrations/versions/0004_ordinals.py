@@ -216,50 +216,58 @@ def _tables() -> dict[str, tuple]:
 def _rebuild(explicit: bool) -> None:
     """Build the tables anew, with an *explicit* rowid and ordinals, or without them."""
     op.execute("DROP TRIGGER threads_delete")
-    for table, (columns, key, parent) in _tables().items():
-        names = [column.name for column in columns]
-        values = [f'"{name}"' for name in names]
-        if table == "checkpoints" and explicit:
-            columns.append(_column("ordinal", sa.BigInteger(), server_default="0"))
-            names.append("ordinal")
-            partition = ", ".join(LOG_KEY)
-            values.append(f"row_number() OVER (PARTITION BY {partition} ORDER BY seq)")
-        constraints: list = [sa.PrimaryKeyConstraint(*key, name=f"pk_{table}")]
-        if explicit:
-            columns.insert(0, _column("rowid", sa.Integer()))
-            constraints = [
-                sa.PrimaryKeyConstraint("rowid", name=f"pk_{table}"),
-                sa.UniqueConstraint(*key, name=f"uq_{table}_{'_'.join(key)}"),
-            ]
-        if table == "checkpoints":
-            named = "uq_checkpoints_tenant_thread_id_namespace_seq"
-            constraints.append(sa.UniqueConstraint(*LOG_KEY, "seq", name=named))
-        if parent is not None:
-            constraints.append(
-                sa.ForeignKeyConstraint(
-                    parent[1],
-                    [f"{parent[0]}.{name}" for name in parent[1]],
-                    ondelete="CASCADE",
-                    name=f"fk_{table}_{parent[0]}",
-                )
-            )
-        op.create_table(f"{table}_new", *columns, *constraints)
-        listed = ", ".join(f'"{name}"' for name in names)
-        op.execute(
-            f"INSERT INTO {table}_new (rowid, {listed}) SELECT rowid, {', '.join(values)} "
-            f"FROM {table} ORDER BY rowid"
-        )
-    # Children first: where foreign keys are on, dropping a table deletes what refers to its rows.
-    for table in reversed(_tables()):
+    # Where foreign keys are on, dropping a table deletes what refers to its rows: so the vectors
+    # wait in a table that refers to nothing until their items are back.
+    op.execute("CREATE TABLE embeddings_kept AS SELECT rowid AS place, * FROM embeddings")
+    op.execute("DROP TABLE embeddings")
+    for table in ("checkpoints", "deltas", "store_items"):
+        _fill(f"{table}_new", table, table, "rowid", explicit)
         op.execute(f"DROP TABLE {table}")
-    # Without this, renaming looks through every trigger and view, of which a host's may refer to a
-    # table that is not back yet.
-    op.execute("PRAGMA legacy_alter_table = ON")
-    for table in _tables():
+        # Without this, renaming looks through every trigger and view, of which a host's may refer
+        # to the table that is not back yet.
+        op.execute("PRAGMA legacy_alter_table = ON")
         op.execute(f"ALTER TABLE {table}_new RENAME TO {table}")
-    op.execute("PRAGMA legacy_alter_table = OFF")
+        op.execute("PRAGMA legacy_alter_table = OFF")
+    _fill("embeddings", "embeddings", "embeddings_kept", "place", explicit)
+    op.execute("DROP TABLE embeddings_kept")
     _create_indexes()
     _create_triggers()
+
+
+def _fill(new: str, table: str, source: str, rowid: str, explicit: bool) -> None:
+    """Make a table, called *new*, and fill it from *source*."""
+    columns, key, parent = _tables()[table]
+    names = [column.name for column in columns]
+    values = [f'"{name}"' for name in names]
+    if table == "checkpoints" and explicit:
+        columns.append(_column("ordinal", sa.BigInteger(), server_default="0"))
+        names.append("ordinal")
+        values.append(f"row_number() OVER (PARTITION BY {', '.join(LOG_KEY)} ORDER BY seq)")
+    constraints: list = [sa.PrimaryKeyConstraint(*key, name=f"pk_{table}")]
+    if explicit:
+        columns.insert(0, _column("rowid", sa.Integer()))
+        constraints = [
+            sa.PrimaryKeyConstraint("rowid", name=f"pk_{table}"),
+            sa.UniqueConstraint(*key, name=f"uq_{table}_{'_'.join(key)}"),
+        ]
+    if table == "checkpoints":
+        named = "uq_checkpoints_tenant_thread_id_namespace_seq"
+        constraints.append(sa.UniqueConstraint(*LOG_KEY, "seq", name=named))
+    if parent is not None:
+        constraints.append(
+            sa.ForeignKeyConstraint(
+                parent[1],
+                [f"{parent[0]}.{name}" for name in parent[1]],
+                ondelete="CASCADE",
+                name=f"fk_{table}_{parent[0]}",
+            )
+        )
+    op.create_table(new, *columns, *constraints)
+    listed = ", ".join(f'"{name}"' for name in names)
+    op.execute(
+        f"INSERT INTO {new} (rowid, {listed}) SELECT {rowid}, {', '.join(values)} "
+        f"FROM {source} ORDER BY {rowid}"
+    )
 
 
 def _create_indexes() -> None:

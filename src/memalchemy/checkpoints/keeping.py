@@ -23,7 +23,7 @@ from memalchemy.keys import decode_namespace, encode_namespace
 from memalchemy.log import Log, entries
 from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.search.scope import scope_binds
-from memalchemy.space.reclaiming import empty_log
+from memalchemy.space.reclaiming import erase_remains
 
 _log = logging.getLogger(__name__)
 
@@ -81,8 +81,8 @@ class Keeping(Scope):
         same checkpoints and entries.
 
         In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the
-        write-ahead log neither; if readers kept the log from being emptied, a warning is logged,
-        and `memalchemy vacuum` empties it. On a server the pages keep dead rows until
+        write-ahead log neither; where that could not be done, because somebody was reading, a
+        warning is logged that names the command to run. On a server the pages keep dead rows until
         `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are beyond it:
         see docs/retention.md. Nothing of this is done for a host's *connection*.
         """
@@ -92,12 +92,12 @@ class Keeping(Scope):
         ) as event:
             erased = await self._forget(tenant, thread_id, metadata, connection, event)
             event.details["erased"] = erased
-            if connection is None and not await empty_log(self.db, event):
-                event.details["log_in_use"] = True
+            for left in () if connection is not None else await erase_remains(self.db, event):
+                event.details["remains"] = True
                 _log.warning(
-                    "everything was erased, but somebody is reading: the write-ahead log keeps "
-                    "earlier pages until it is emptied; run `memalchemy vacuum` when it is not in "
-                    "use"
+                    "the rows were erased, but the file may still hold what was in them: %s (%s)",
+                    left.reason,
+                    ", ".join(left.commands),
                 )
         return erased
 

@@ -163,7 +163,7 @@ def is_heavy(values: Iterable[Any], threshold: int = 50_000) -> bool:
     return seen > threshold
 
 
-_ATOMS = frozenset({str, int, float, bool, bytes, type(None), datetime, date, UUID, Decimal})
+_CONTAINERS = frozenset({dict, list, tuple, set})
 
 
 def frozen(value: Any, depth: int = 0) -> Any:
@@ -173,14 +173,16 @@ def frozen(value: Any, depth: int = 0) -> Any:
     too deeply to be encoded is returned as it is, for the encoder to refuse.
     """
     kind = type(value)
-    if kind not in (dict, list, tuple, set) or depth > MAX_DEPTH:
+    if kind not in _CONTAINERS or depth > MAX_DEPTH:
         return value
-    if kind is set:
-        return set(value)  # what is hashable and can be stored does not change
+    inner = value.values() if kind is dict else value
+    # Of a set the members are hashable: what is that, and can be stored, does not change.
+    if kind is set or _CONTAINERS.isdisjoint(map(type, inner)):
+        return value if kind is tuple else value.copy()
     below = depth + 1
     if kind is dict:
-        return {k: v if type(v) in _ATOMS else frozen(v, below) for k, v in value.items()}
-    copied = [v if type(v) in _ATOMS else frozen(v, below) for v in value]
+        return {k: frozen(v, below) if type(v) in _CONTAINERS else v for k, v in value.items()}
+    copied = [frozen(v, below) if type(v) in _CONTAINERS else v for v in value]
     return copied if kind is list else tuple(copied)
 
 

@@ -335,5 +335,6 @@ def prepare(
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
-    # Pages that become free are overwritten: FAST would leave what they held in the file.
-    connection.execute("PRAGMA secure_delete = ON")
+    # Deleted rows are overwritten in pages that are written anyway. ON would overwrite pages that
+    # become free, too, and makes a prune a quarter slower: `forget` cuts them off instead.
+    connection.execute("PRAGMA secure_delete = FAST")

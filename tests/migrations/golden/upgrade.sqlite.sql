@@ -230,6 +230,10 @@ ALTER TABLE threads ADD COLUMN last_ordinal BIGINT DEFAULT '0' NOT NULL;
 
 DROP TRIGGER threads_delete;
 
+CREATE TABLE embeddings_kept AS SELECT rowid AS place, * FROM embeddings;
+
+DROP TABLE embeddings;
+
 CREATE TABLE checkpoints_new (
     rowid INTEGER NOT NULL, 
     tenant VARCHAR(64) NOT NULL, 
@@ -252,6 +256,14 @@ CREATE TABLE checkpoints_new (
 );
 
 INSERT INTO checkpoints_new (rowid, "tenant", "thread_id", "namespace", "checkpoint_id", "parent_id", "seq", "run_id", "meta", "raw_size", "stored_size", "occurred_at", "created_at", "ordinal") SELECT rowid, "tenant", "thread_id", "namespace", "checkpoint_id", "parent_id", "seq", "run_id", "meta", "raw_size", "stored_size", "occurred_at", "created_at", row_number() OVER (PARTITION BY tenant, thread_id, namespace ORDER BY seq) FROM checkpoints ORDER BY rowid;
+
+DROP TABLE checkpoints;
+
+PRAGMA legacy_alter_table = ON;
+
+ALTER TABLE checkpoints_new RENAME TO checkpoints;
+
+PRAGMA legacy_alter_table = OFF;
 
 CREATE TABLE deltas_new (
     rowid INTEGER NOT NULL, 
@@ -282,6 +294,14 @@ CREATE TABLE deltas_new (
 
 INSERT INTO deltas_new (rowid, "tenant", "thread_id", "namespace", "seq", "kind", "entry_key", "parent_seq", "base_seq", "depth", "since_bytes", "raw_size", "codec", "checksum", "label", "sort_key", "status", "search_text", "occurred_at", "stored_at", "payload") SELECT rowid, "tenant", "thread_id", "namespace", "seq", "kind", "entry_key", "parent_seq", "base_seq", "depth", "since_bytes", "raw_size", "codec", "checksum", "label", "sort_key", "status", "search_text", "occurred_at", "stored_at", "payload" FROM deltas ORDER BY rowid;
 
+DROP TABLE deltas;
+
+PRAGMA legacy_alter_table = ON;
+
+ALTER TABLE deltas_new RENAME TO deltas;
+
+PRAGMA legacy_alter_table = OFF;
+
 CREATE TABLE store_items_new (
     rowid INTEGER NOT NULL, 
     tenant VARCHAR(64) NOT NULL, 
@@ -304,7 +324,15 @@ CREATE TABLE store_items_new (
 
 INSERT INTO store_items_new (rowid, "tenant", "namespace", "key", "meta", "version", "codec", "checksum", "search_text", "field_terms", "created_at", "updated_at", "expires_at", "lifetime", "value") SELECT rowid, "tenant", "namespace", "key", "meta", "version", "codec", "checksum", "search_text", "field_terms", "created_at", "updated_at", "expires_at", "lifetime", "value" FROM store_items ORDER BY rowid;
 
-CREATE TABLE embeddings_new (
+DROP TABLE store_items;
+
+PRAGMA legacy_alter_table = ON;
+
+ALTER TABLE store_items_new RENAME TO store_items;
+
+PRAGMA legacy_alter_table = OFF;
+
+CREATE TABLE embeddings (
     rowid INTEGER NOT NULL, 
     tenant VARCHAR(64) NOT NULL, 
     namespace VARCHAR(512) NOT NULL, 
@@ -320,27 +348,9 @@ CREATE TABLE embeddings_new (
     CONSTRAINT fk_embeddings_store_items FOREIGN KEY(tenant, namespace, "key") REFERENCES store_items (tenant, namespace, "key") ON DELETE CASCADE
 );
 
-INSERT INTO embeddings_new (rowid, "tenant", "namespace", "key", "field", "model", "part", "dimensions", "change", "vector") SELECT rowid, "tenant", "namespace", "key", "field", "model", "part", "dimensions", "change", "vector" FROM embeddings ORDER BY rowid;
+INSERT INTO embeddings (rowid, "tenant", "namespace", "key", "field", "model", "part", "dimensions", "change", "vector") SELECT place, "tenant", "namespace", "key", "field", "model", "part", "dimensions", "change", "vector" FROM embeddings_kept ORDER BY place;
 
-DROP TABLE embeddings;
-
-DROP TABLE store_items;
-
-DROP TABLE deltas;
-
-DROP TABLE checkpoints;
-
-PRAGMA legacy_alter_table = ON;
-
-ALTER TABLE checkpoints_new RENAME TO checkpoints;
-
-ALTER TABLE deltas_new RENAME TO deltas;
-
-ALTER TABLE store_items_new RENAME TO store_items;
-
-ALTER TABLE embeddings_new RENAME TO embeddings;
-
-PRAGMA legacy_alter_table = OFF;
+DROP TABLE embeddings_kept;
 
 CREATE INDEX ix_checkpoints_run_id ON checkpoints (tenant, run_id, thread_id) WHERE run_id IS NOT NULL;
 

@@ -12,7 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from memalchemy import Checkpointer, Database, Retention
+from memalchemy import Checkpointer, Database, Retention, events
+from memalchemy.errors import DatabaseUnreachable
+from memalchemy.events import Event
 from memalchemy.log import CHECKPOINTS
 
 
@@ -233,3 +235,30 @@ async def test_what_is_left_is_what_a_model_leaves(
     for thread, log in model.items():
         assert await kept(checkpointer, thread) == log.names
         assert await ordinals(db, thread) == [log.numbers[name] for name in log.names]
+
+
+# --- A sweep that fails --------------------------------------------------------------------------
+
+
+async def test_a_sweep_that_fails_is_told_and_the_save_has_happened(
+    db: Database, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise DatabaseUnreachable("the disk is on holiday")
+        yield
+
+    monkeypatch.setattr("memalchemy.checkpoints.saving.sweep", fails)
+    told: list[Event] = []
+    unsubscribe = events.subscribe(told.append)
+    try:
+        checkpointer = Checkpointer(db, retention=Retention(keep_last=1), max_chain_depth=1)
+        for number in range(3):
+            await checkpointer.save({"n": number}, "t", f"c{number}")
+    finally:
+        unsubscribe()
+
+    assert await checkpointer.load("t") == {"n": 2}
+    swept = [event for event in told if event.name == "checkpoint.sweep"]
+    assert {event.error for event in swept} == {"DatabaseUnreachable"}
+    assert "the disk is on holiday" in caplog.text
+    assert "memalchemy prune" in caplog.text

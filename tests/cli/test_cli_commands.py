@@ -29,6 +29,7 @@ INFO = {
     "created_at",
     "raw_size",
     "stored_size",
+    "occurred_at",
 }
 
 

@@ -4163,7 +4163,7 @@ WITH r_rows AS (
     r_rows.back AS back
   FROM r_rows
   WHERE NOT (EXISTS (
-      SELECT 1
+      SELECT checkpoints.seq
       FROM checkpoints
       WHERE checkpoints.tenant = r_rows.tenant
       AND checkpoints.thread_id = r_rows.thread_id
@@ -4274,7 +4274,7 @@ WITH r_rows AS (
     r_rows.back AS back
   FROM r_rows
   WHERE NOT (EXISTS (
-      SELECT 1
+      SELECT checkpoints.seq
       FROM checkpoints
       WHERE checkpoints.tenant = r_rows.tenant
       AND checkpoints.thread_id = r_rows.thread_id

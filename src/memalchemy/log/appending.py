@@ -388,8 +388,7 @@ def append(
         rows = yield advance(d, based=based, expected=expected, parent=parent), values
     if not rows:
         return None
-    *found, ordinal = rows[0]
-    position = Position(*found)
+    position, ordinal = Position._make(rows[0][:4]), rows[0].ordinal
     placed = dict(values) | {
         "p_seq": position.seq,
         "p_previous_id": position.previous_id,

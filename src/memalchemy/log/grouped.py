@@ -101,9 +101,9 @@ def _new_names(rows: FromClause) -> CTE:
         *(CHECKPOINTS.c[name] == rows.c[name] for name in LOG_KEY),
         CHECKPOINTS.c.checkpoint_id == rows.c.checkpoint_id,
     )
-    known = select(literal_column("1")).select_from(CHECKPOINTS).where(there).correlate(rows)
+    known = select(CHECKPOINTS.c.seq).where(there).correlate(rows).exists()
     columns = [rows.c[name] for name in (*LOG_KEY, "back")]
-    return select(*columns).where(~known.exists()).cte("new")
+    return select(*columns).where(~known).cte("new")
 
 
 def _count(new: CTE, of: FromClause, *where: ColumnElement[bool]) -> Any:

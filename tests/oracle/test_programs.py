@@ -392,6 +392,7 @@ def found(text: str) -> dict[str, Any]:
         "created_at": NOW,
         "raw_size": 1,
         "stored_size": 1,
+        "occurred_at": NOW,
         "score": 0.5,
         "search_text": text,
     }

@@ -124,7 +124,7 @@ async def _reclaim_file(db: Database, full: bool, tell: Watching, event: Event) 
     if full:
         # What this sets holds from the rewriting on.
         await db.maintain(lambda: _all(step(d, what="incremental"), step(d, what="whole")))
-    advice = await _free_nothing(db, tell, event)
+    advice = await _shrink(db, tell, event)
     return Reclaimed(before, db.file_bytes, tuple(advice))
 
 
@@ -136,10 +136,10 @@ async def erase_remains(db: Database, event: Event) -> tuple[Advice, ...]:
     """
     if db.file_bytes is None or db.dialect.maintenance("pages") is None:
         return ()
-    return tuple(await _free_nothing(db, lambda _: None, event))
+    return tuple(await _shrink(db, lambda _: None, event))
 
 
-async def _free_nothing(db: Database, tell: Watching, event: Event) -> list[Advice]:
+async def _shrink(db: Database, tell: Watching, event: Event) -> list[Advice]:
     """Give the free pages of a file back, and empty its write-ahead log; what could not be done."""
     advice: list[Advice] = []
     pages = await _pages(db, event)

@@ -37,7 +37,8 @@ class CheckpointInfo:
     ``seq`` is its position in the thread's log: order comes from it, never from a clock.
     ``parent_id`` is the checkpoint that its state was derived from (it may be deleted by now).
     ``raw_size`` is the encoded state in bytes, ``stored_size`` what this step takes in the
-    database. ``created_at`` is aware UTC.
+    database. ``occurred_at`` is when the step happened, ``created_at`` when it was stored here: an
+    import stores what happened earlier. Both are aware UTC.
     """
 
     thread_id: str
@@ -48,6 +49,7 @@ class CheckpointInfo:
     created_at: datetime
     raw_size: int
     stored_size: int
+    occurred_at: datetime
 
     def as_dict(self) -> dict[str, Any]:
         """The same fields as a dict, the one shape that metadata queries return."""
@@ -133,7 +135,8 @@ class Retention:
     """How many checkpoints a thread keeps. The newest always stays.
 
     A checkpoint goes when every rule that is given lets it go: it is not among the newest
-    ``keep_last``, its ``seq`` is not a multiple of ``keep_every``, and it is older than
+    ``keep_last``; it is not every ``keep_every``-th that was saved of the thread (of 3: the third,
+    the sixth and so on, whatever was deleted since); and it happened longer ago than
     ``older_than``.
     """
 

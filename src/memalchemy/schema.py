@@ -62,6 +62,8 @@ class ThreadRow(Base):
     """The position that the next row of the log takes."""
     version: Mapped[int] = mapped_column(BigInteger)
     """Moves with the head."""
+    last_ordinal: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    """How many checkpoints have been saved in this life of the log, replacements not counted."""
     epoch: Mapped[int] = mapped_column(BigInteger)
     """Random at birth; moves when a row is removed that another process may hold as a base."""
     head_id: Mapped[str | None] = mapped_column(NAME)
@@ -113,7 +115,14 @@ class CheckpointRow(Base):
     raw_size: Mapped[int] = mapped_column(BigInteger)
     stored_size: Mapped[int] = mapped_column(BigInteger)
     occurred_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    """When the step happened; of what was imported, before it was stored here."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    """When it was stored."""
+    ordinal: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    """The number of this checkpoint in its log, from 1: pending writes take positions, too.
+
+    A replacement keeps it, and so does a copy. 0 if an earlier release saved it, uncounted.
+    """
 
     __table_args__ = (
         UniqueConstraint("tenant", "thread_id", "namespace", "seq"),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import memalchemy
 from memalchemy import Checkpointer, Database
 
 PARENT_AND_CHILD = """
@@ -78,3 +80,117 @@ def test_a_child_has_a_database_in_memory_of_its_own() -> None:
         "sqlite://",
         "tenant",
     )
+
+
+HAMMERED = """
+import os, sys, threading, time
+from memalchemy import Database, _forks, migrate
+from memalchemy.checkpoints.cache import TipCache
+from memalchemy.database.sharing import shared
+from memalchemy.log import Log
+from memalchemy.memory.background import InOrder
+from memalchemy.memory.managers.folding import FoldingManager
+from memalchemy.memory.recalling import Recollection
+from memalchemy.search.distances import known_of
+from memalchemy.sync.bridge import Bridge
+
+db = Database("sqlite:///never-opened.db")
+log = Log("tenant", "thread", "/")
+cache, recollection, jobs = TipCache.of(db), Recollection.of(db), InOrder(1)
+work = {
+    "cache": lambda: cache.drop_thread("tenant", "thread"),
+    "sharing": lambda: TipCache.of(db),
+    "recollection": lambda: recollection.get(log),
+    "known": lambda: known_of(db),
+    "bridge": lambda: Bridge(db, None),
+    "background": lambda: len(jobs),
+}
+over = False
+
+def hammer(one):
+    while not over:
+        one()
+
+threads = [threading.Thread(target=hammer, args=(one,)) for one in work.values()]
+for thread in threads:
+    thread.start()
+children = []
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        for one in work.values():
+            one()
+        os._exit(0)
+    children.append(child)
+end = time.monotonic() + 20
+left = set(children)
+while left and time.monotonic() < end:
+    left -= {child for child in left if os.waitpid(child, os.WNOHANG)[0]}
+    time.sleep(0.01)
+over = True
+for thread in threads:
+    thread.join()
+for child in left:
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+sys.exit(f"{len(left)} of 20 children hang" if left else 0)
+"""
+
+
+def test_a_child_uses_what_other_threads_were_using_while_it_was_forked() -> None:
+    run(HAMMERED, "", "")
+
+
+HELD = """
+import os, signal, sys, threading
+from memalchemy import _forks
+
+_forks.PATIENCE = 0.1
+lock, other = _forks.lock(), _forks.lock()
+held, over = threading.Event(), threading.Event()
+
+def hold():
+    with lock:
+        held.set()
+        over.wait()
+
+thread = threading.Thread(target=hold)
+thread.start()
+held.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(10)
+    with lock, other:
+        os._exit(0)
+assert lock.locked() and not other.locked()
+over.set()
+thread.join()
+_, status = os.waitpid(child, 0)
+with lock, other:
+    pass
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def test_a_lock_that_is_held_for_long_is_free_in_a_child_and_stays_held_in_the_parent() -> None:
+    run(HELD, "", "")
+
+
+def test_every_lock_that_lives_with_the_process_is_one_that_a_fork_knows() -> None:
+    """`Database` replaces what it has in a child; other locks come from `memalchemy._forks`."""
+    own = {
+        "_forks.py",
+        # Made anew in a child, with what they guard.
+        "database/embedded.py",
+        "database/readers.py",
+        "database/writer.py",
+        "search/matrices.py",
+        "sync/loop.py",
+    }
+    top = Path(memalchemy.__file__).parent
+    found = {
+        str(path.relative_to(top))
+        for path in top.rglob("*.py")
+        if "threading.Lock()" in path.read_text() or "threading.RLock()" in path.read_text()
+    }
+    assert found == own

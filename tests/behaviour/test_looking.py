@@ -21,6 +21,7 @@ SHAPE = {
     "created_at",
     "raw_size",
     "stored_size",
+    "occurred_at",
 }
 
 
@@ -428,3 +429,21 @@ async def test_any_key_of_a_state_can_be_looked_for(checkpointer: Checkpointer) 
 
     for key, value in {"$ref": 1, "a~/b": 2, "": 3, "/a~0~1b": 2}.items():
         assert len(await checkpointer.search_data(key, value)) == 1, key
+
+
+async def test_the_newest_checkpoints_are_those_that_were_saved_last(
+    checkpointer: Checkpointer,
+) -> None:
+    """Pending writes, entries and forks of an old thread make none of its checkpoints newer."""
+    for thread in ("old", "middle", "new"):
+        await checkpointer.save({"who": thread}, thread, f"of {thread}")
+    await checkpointer.put_writes([("channel", 1)], "old", "of old", "task")
+    await checkpointer.fork("old", new_thread_id="fork of old")
+    await checkpointer.put_writes([("channel", 1)], "middle", "of middle", "task")
+
+    listed = await checkpointer.list_with_metadata(2)
+
+    assert [one["checkpoint_id"] for one in listed] == ["of new", "of middle"]
+    everything = await checkpointer.list_with_metadata()
+    assert [one["thread_id"] for one in everything[:2]] == ["new", "middle"]
+    assert {one["thread_id"] for one in everything[2:]} == {"old", "fork of old"}

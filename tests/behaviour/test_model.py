@@ -68,6 +68,7 @@ class Named:
 
     parent: str | None
     seq: int
+    ordinal: int
     state: dict[str, Any]
     word: str
 
@@ -78,6 +79,7 @@ class Thread:
     live: bool = False
     buried: bool = False
     next_seq: int = 1
+    counted: int = 0
     names: dict[str, Named] = field(default_factory=dict)
     ever: list[str] = field(default_factory=list)
 
@@ -95,7 +97,9 @@ class Thread:
         """Save; without a parent, a new name takes the newest and a replaced one keeps its own."""
         if parent is None:
             parent = self.names[name].parent if name in self.names else self.head()
-        self.names[name] = Named(parent, self.next_seq, state, word)
+        self.counted += name not in self.names
+        ordinal = self.names[name].ordinal if name in self.names else self.counted
+        self.names[name] = Named(parent, self.next_seq, ordinal, state, word)
         self.next_seq += 1
         self.live, self.buried = True, False
         if name not in self.ever:
@@ -103,7 +107,7 @@ class Thread:
 
     def pruned(self, keep_last: int | None, keep_every: int | None) -> list[str]:
         beyond = self.newest_first()[keep_last or 1 :]
-        return [n for n in beyond if keep_every is None or self.names[n].seq % keep_every]
+        return [n for n in beyond if keep_every is None or self.names[n].ordinal % keep_every]
 
 
 class Run:
@@ -219,7 +223,7 @@ class Run:
     async def do_delete_thread(self, who: Checkpointer, thread: Thread) -> None:
         assert await who.delete(thread.thread_id) is thread.live
         thread.buried = thread.buried or thread.live
-        thread.live = False
+        thread.live, thread.counted = False, 0
         thread.names.clear()
 
     async def do_prune(
@@ -286,6 +290,7 @@ class Run:
         target.names = {
             name: replace(named) for name, named in source.names.items() if named.seq <= until
         }
+        target.counted = max((named.ordinal for named in target.names.values()), default=0)
         target.ever += [name for name in target.names if name not in target.ever]
 
     async def do_rewrite(self, who: Checkpointer, thread: Thread) -> None:

@@ -47,7 +47,7 @@ async def aged(db: Database, thread: str, before: int, days: int) -> None:
     """Make a thread's checkpoints up to a position so many days old."""
     then = datetime.now(UTC) - timedelta(days=days)
     of = (CHECKPOINTS.c.tenant == db.tenant, CHECKPOINTS.c.thread_id == thread)
-    old = update(CHECKPOINTS).where(*of, CHECKPOINTS.c.seq <= before).values(created_at=then)
+    old = update(CHECKPOINTS).where(*of, CHECKPOINTS.c.seq <= before).values(occurred_at=then)
     await db.run_sync(lambda c: c.execute(old))
 
 

@@ -187,7 +187,7 @@ async def test_a_file_gives_its_bytes_back_while_others_write(file: Path) -> Non
         await fill(agent, threads=30)
         await writer.save({"n": 0}, "live")
         await agent.prune(keep_last=1)
-        await agent.forget(thread_id="t1")
+        await agent.delete("t1")
         seen: list[Progress] = []
         reclaiming = asyncio.create_task(space.reclaim(db, progress=seen.append))
         saves = 0

@@ -29,6 +29,7 @@ INFO = {
     "created_at",
     "raw_size",
     "stored_size",
+    "occurred_at",
 }
 
 
@@ -55,7 +56,7 @@ def application(postgres: Postgres, call: Call) -> Iterator[str]:
 
 def test_a_database_is_made_filled_looked_at_and_taken_down(url: str, call: Call) -> None:
     db = ("--db", url)
-    assert call(*db, "upgrade", "--json").json["ran"] == ["0001", "0002", "0003"]
+    assert call(*db, "upgrade", "--json").json["ran"] == ["0001", "0002", "0003", "0004"]
     assert call(*db, "check").code == 0
     assert call(*db, "import", "-", stdin=lines(thread("a", 5, customer=7))).code == 0
     assert [row["thread_id"] for row in call(*db, "threads", "--json").json] == ["a"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -250,3 +251,21 @@ def test_real_threads_come_in_whole(
         for number in range(1, len(one["messages"]) + 1):
             state = states[one["thread_id"], f"{number:06d}"]
             assert state == {"messages": one["messages"][:number]}
+
+
+async def test_messages_that_say_when_they_were_made_happened_then(
+    checkpointer: Checkpointer,
+) -> None:
+    given = thread("t", 4)
+    times = [1_600_000_000, "2020-10-01T12:00:00+02:00", "no time", True]
+    for message, time in zip(given["messages"], times, strict=True):
+        message["created_at"] = time
+    await imported(checkpointer, given)
+
+    told = [info.occurred_at async for info in checkpointer.history("t")][::-1]
+    assert told[:2] == [
+        datetime(2020, 9, 13, 12, 26, 40, tzinfo=UTC),
+        datetime(2020, 10, 1, 10, tzinfo=UTC),
+    ]
+    assert all(abs(time - datetime.now(UTC)) < timedelta(minutes=5) for time in told[2:])
+    assert await checkpointer.prune(older_than=timedelta(days=365)) == 2

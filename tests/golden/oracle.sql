@@ -12,7 +12,8 @@ AND checkpoints.created_at = :p_created_at
 
 -- checkpoints.queries.list_by_metadata(kind=text)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.namespace = :k_namespace
@@ -31,7 +32,8 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- checkpoints.queries.list_by_metadata(kind=number)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.namespace = :k_namespace
@@ -50,7 +52,8 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- checkpoints.queries.list_by_metadata(kind=true)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.namespace = :k_namespace
@@ -69,7 +72,8 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- checkpoints.queries.list_by_metadata(kind=false)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.namespace = :k_namespace
@@ -88,7 +92,8 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- checkpoints.queries.list_by_metadata(kind=null)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.namespace = :k_namespace
@@ -110,7 +115,8 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- checkpoints.queries.list_by_metadata(kind=container)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.namespace = :k_namespace
@@ -130,7 +136,8 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- checkpoints.queries.list_names(before=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.thread_id = :k_thread_id
@@ -150,7 +157,8 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- checkpoints.queries.list_names(before=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.thread_id = :k_thread_id
@@ -169,18 +177,22 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- checkpoints.queries.list_newest()
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 JOIN (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
+  JOIN checkpoints newest ON newest.tenant = threads.tenant
+  AND newest.thread_id = threads.thread_id
+  AND newest.namespace = threads.namespace
+  AND newest.checkpoint_id = threads.head_id
   WHERE threads.tenant = :k_tenant
   AND threads.namespace = :k_namespace
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > :p_now)
-  AND threads.head_id IS NOT NULL
-  ORDER BY threads.updated_at DESC
+  ORDER BY newest.created_at DESC
   FETCH FIRST :p_limit ROWS ONLY) heads ON checkpoints.tenant = heads.tenant
 AND checkpoints.thread_id = heads.thread_id
 AND checkpoints.namespace = heads.namespace
@@ -297,7 +309,8 @@ ORDER BY chain.seq
 
 -- checkpoints.queries.read_name()
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.thread_id = :k_thread_id
@@ -356,7 +369,7 @@ AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.met
 -- checkpoints.snapshots.list_by_id(scope=log, until=True, after=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.thread_id = :k_thread_id
@@ -383,7 +396,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.snapshots.list_by_id(scope=log, until=True, after=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.thread_id = :k_thread_id
@@ -404,7 +417,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.snapshots.list_by_id(scope=log, until=False, after=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.thread_id = :k_thread_id
@@ -430,7 +443,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.snapshots.list_by_id(scope=log, until=False, after=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.thread_id = :k_thread_id
@@ -450,7 +463,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.namespace >= :k_namespace
@@ -478,7 +491,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.namespace >= :k_namespace
@@ -500,7 +513,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.namespace >= :k_namespace
@@ -527,7 +540,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.namespace >= :k_namespace
@@ -548,7 +561,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.namespace >= :k_namespace
@@ -575,7 +588,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.namespace >= :k_namespace
@@ -596,7 +609,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.namespace >= :k_namespace
@@ -622,7 +635,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.namespace >= :k_namespace
@@ -1040,7 +1053,16 @@ AND store_items.key = :k_key
 -- log.appending.advance(based=True, expected=any, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints known
+      WHERE known.tenant = :k_tenant
+      AND known.thread_id = :k_thread_id
+      AND known.namespace = :k_namespace
+      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
+  ELSE 1 END), head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -1063,13 +1085,23 @@ AND (EXISTS (
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
     AND checkpoints.checkpoint_id = :p_parent_id))
-RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
-INTO :ret_0, :ret_1, :ret_2, :ret_3
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
 -- log.appending.advance(based=True, expected=any, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints known
+      WHERE known.tenant = :k_tenant
+      AND known.thread_id = :k_thread_id
+      AND known.namespace = :k_namespace
+      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
+  ELSE 1 END), head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -1085,13 +1117,23 @@ AND (EXISTS (
     AND deltas.namespace = threads.namespace
     AND deltas.seq = :p_base_seq
     AND deltas.checksum = :p_base_checksum))
-RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
-INTO :ret_0, :ret_1, :ret_2, :ret_3
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
 -- log.appending.advance(based=True, expected=head, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints known
+      WHERE known.tenant = :k_tenant
+      AND known.thread_id = :k_thread_id
+      AND known.namespace = :k_namespace
+      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
+  ELSE 1 END), head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -1115,13 +1157,23 @@ AND (EXISTS (
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
     AND checkpoints.checkpoint_id = :p_parent_id))
-RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
-INTO :ret_0, :ret_1, :ret_2, :ret_3
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
 -- log.appending.advance(based=True, expected=head, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints known
+      WHERE known.tenant = :k_tenant
+      AND known.thread_id = :k_thread_id
+      AND known.namespace = :k_namespace
+      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
+  ELSE 1 END), head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -1138,13 +1190,23 @@ AND (EXISTS (
     AND deltas.namespace = threads.namespace
     AND deltas.seq = :p_base_seq
     AND deltas.checksum = :p_base_checksum))
-RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
-INTO :ret_0, :ret_1, :ret_2, :ret_3
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
 -- log.appending.advance(based=True, expected=none, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints known
+      WHERE known.tenant = :k_tenant
+      AND known.thread_id = :k_thread_id
+      AND known.namespace = :k_namespace
+      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
+  ELSE 1 END), head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -1168,13 +1230,23 @@ AND (EXISTS (
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
     AND checkpoints.checkpoint_id = :p_parent_id))
-RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
-INTO :ret_0, :ret_1, :ret_2, :ret_3
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
 -- log.appending.advance(based=True, expected=none, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints known
+      WHERE known.tenant = :k_tenant
+      AND known.thread_id = :k_thread_id
+      AND known.namespace = :k_namespace
+      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
+  ELSE 1 END), head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -1191,13 +1263,23 @@ AND (EXISTS (
     AND deltas.namespace = threads.namespace
     AND deltas.seq = :p_base_seq
     AND deltas.checksum = :p_base_checksum))
-RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
-INTO :ret_0, :ret_1, :ret_2, :ret_3
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
 -- log.appending.advance(based=False, expected=any, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints known
+      WHERE known.tenant = :k_tenant
+      AND known.thread_id = :k_thread_id
+      AND known.namespace = :k_namespace
+      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
+  ELSE 1 END), head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -1211,26 +1293,46 @@ AND (EXISTS (
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
     AND checkpoints.checkpoint_id = :p_parent_id))
-RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
-INTO :ret_0, :ret_1, :ret_2, :ret_3
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
 -- log.appending.advance(based=False, expected=any, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints known
+      WHERE known.tenant = :k_tenant
+      AND known.thread_id = :k_thread_id
+      AND known.namespace = :k_namespace
+      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
+  ELSE 1 END), head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
-RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
-INTO :ret_0, :ret_1, :ret_2, :ret_3
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
 -- log.appending.advance(based=False, expected=head, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints known
+      WHERE known.tenant = :k_tenant
+      AND known.thread_id = :k_thread_id
+      AND known.namespace = :k_namespace
+      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
+  ELSE 1 END), head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -1245,13 +1347,23 @@ AND (EXISTS (
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
     AND checkpoints.checkpoint_id = :p_parent_id))
-RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
-INTO :ret_0, :ret_1, :ret_2, :ret_3
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
 -- log.appending.advance(based=False, expected=head, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints known
+      WHERE known.tenant = :k_tenant
+      AND known.thread_id = :k_thread_id
+      AND known.namespace = :k_namespace
+      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
+  ELSE 1 END), head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -1259,13 +1371,23 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
 AND threads.head_id = :p_expected
-RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
-INTO :ret_0, :ret_1, :ret_2, :ret_3
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
 -- log.appending.advance(based=False, expected=none, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints known
+      WHERE known.tenant = :k_tenant
+      AND known.thread_id = :k_thread_id
+      AND known.namespace = :k_namespace
+      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
+  ELSE 1 END), head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -1280,13 +1402,23 @@ AND (EXISTS (
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
     AND checkpoints.checkpoint_id = :p_parent_id))
-RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
-INTO :ret_0, :ret_1, :ret_2, :ret_3
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
 -- log.appending.advance(based=False, expected=none, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
-  head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now, expires_at=:p_expires_at
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints known
+      WHERE known.tenant = :k_tenant
+      AND known.thread_id = :k_thread_id
+      AND known.namespace = :k_namespace
+      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
+  ELSE 1 END), head_id=:p_checkpoint_id, previous_id=threads.head_id, updated_at=:p_now,
+  expires_at=:p_expires_at
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -1294,12 +1426,22 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
 AND threads.head_id IS NULL
-RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
-INTO :ret_0, :ret_1, :ret_2, :ret_3
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
 -- log.appending.begin_again(expected=any)
 UPDATE threads
-SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1), epoch=CASE
+SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints known
+      WHERE known.tenant = :k_tenant
+      AND known.thread_id = :k_thread_id
+      AND known.namespace = :k_namespace
+      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
+  ELSE 1 END), epoch=CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
 ELSE threads.epoch END, head_id=:p_checkpoint_id, previous_id=threads.head_id, created_at=CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN :p_now
@@ -1309,12 +1451,22 @@ AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
-RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
-INTO :ret_0, :ret_1, :ret_2, :ret_3
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
 -- log.appending.begin_again(expected=none)
 UPDATE threads
-SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1), epoch=CASE
+SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints known
+      WHERE known.tenant = :k_tenant
+      AND known.thread_id = :k_thread_id
+      AND known.namespace = :k_namespace
+      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
+  ELSE 1 END), epoch=CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
 ELSE threads.epoch END, head_id=:p_checkpoint_id, previous_id=threads.head_id, created_at=CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN :p_now
@@ -1325,12 +1477,22 @@ AND threads.namespace = :k_namespace
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
 AND threads.head_id IS NULL
-RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
-INTO :ret_0, :ret_1, :ret_2, :ret_3
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
 -- log.appending.begin_again(expected=alive)
 UPDATE threads
-SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1), epoch=CASE
+SET next_seq=(threads.next_seq + :next_seq_1), version=(threads.version + :version_1),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints known
+      WHERE known.tenant = :k_tenant
+      AND known.thread_id = :k_thread_id
+      AND known.namespace = :k_namespace
+      AND known.checkpoint_id = :p_checkpoint_id)) THEN 0
+  ELSE 1 END), epoch=CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
 ELSE threads.epoch END, head_id=:p_checkpoint_id, previous_id=threads.head_id, created_at=CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN :p_now
@@ -1341,16 +1503,18 @@ AND threads.namespace = :k_namespace
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
 AND threads.deleted_at IS NULL
-RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
-INTO :ret_0, :ret_1, :ret_2, :ret_3
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
 -- log.appending.begin_new()
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, meta,
-    created_at, updated_at, expires_at)
-VALUES (:k_tenant, :k_thread_id, :k_namespace, :next_seq, :version, :p_epoch, :p_checkpoint_id,
-    :p_meta, :p_now, :p_now, :p_expires_at)
-RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id
-INTO :ret_0, :ret_1, :ret_2, :ret_3
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
+    meta, created_at, updated_at, expires_at)
+VALUES (:k_tenant, :k_thread_id, :k_namespace, :next_seq, :version, :last_ordinal, :p_epoch,
+    :p_checkpoint_id, :meta, :p_now, :p_now, :p_expires_at)
+RETURNING threads.next_seq - 1, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
 -- log.appending.forget_names()
 DELETE FROM checkpoints
@@ -1368,8 +1532,8 @@ AND checkpoints.seq <= (
   ORDER BY newest.seq DESC
   OFFSET :p_keep ROWS
   FETCH FIRST 1 ROWS ONLY)
-AND mod(checkpoints.seq, :p_every) != :param_2
-AND checkpoints.created_at < :p_cutoff
+AND mod(checkpoints.ordinal, :p_every) != :param_2
+AND checkpoints.occurred_at < :p_cutoff
 
 -- log.appending.move_checkpoint()
 UPDATE checkpoints
@@ -1383,10 +1547,10 @@ AND checkpoints.checkpoint_id = :p_checkpoint_id
 
 -- log.appending.new_checkpoint()
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at)
+    raw_size, stored_size, occurred_at, created_at, ordinal)
 VALUES (:k_tenant, :k_thread_id, :k_namespace, :p_checkpoint_id, nullif(coalesce(:p_parent_id,
         :p_previous_id), :p_checkpoint_id), :p_seq, :p_run_id, :p_meta, :p_raw_size, :p_stored_size,
-    :p_occurred_at, :p_created_at)
+    :p_occurred_at, :p_created_at, :p_ordinal)
 
 -- log.appending.put_delta()
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
@@ -1397,10 +1561,16 @@ VALUES (:k_tenant, :k_thread_id, :k_namespace, :p_seq, :p_kind, :p_entry_key, :p
     :p_status, :p_search_text, :p_occurred_at, :p_stored_at, :p_payload)
 
 -- log.copying.copy_head()
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, previous_id,
-    meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
+    previous_id, meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
 SELECT threads.tenant AS tenant, :p_thread_id AS thread_id, :p_namespace AS namespace,
-  :p_next_seq AS next_seq, :param_1 AS version, :p_epoch AS epoch, :p_head_id AS head_id,
+  :p_next_seq AS next_seq, :param_1 AS version, (
+  SELECT coalesce(max(checkpoints.ordinal), 0) AS coalesce_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND checkpoints.thread_id = :k_thread_id
+  AND checkpoints.namespace = :k_namespace
+  AND checkpoints.seq <= :p_until) AS last_ordinal, :p_epoch AS epoch, :p_head_id AS head_id,
   NULL AS previous_id, threads.meta AS meta, threads.thread_id AS forked_thread,
   :p_until AS forked_seq, :p_now AS created_at, :p_now AS updated_at,
   threads.expires_at AS expires_at, NULL AS deleted_at
@@ -1411,12 +1581,13 @@ AND threads.namespace = :k_namespace
 
 -- log.copying.copy_rows(table=checkpoints)
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at)
+    raw_size, stored_size, occurred_at, created_at, ordinal)
 SELECT checkpoints.tenant AS tenant, :p_thread_id AS thread_id, :p_namespace AS namespace,
   checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
   checkpoints.seq AS seq, checkpoints.run_id AS run_id, checkpoints.meta AS meta,
   checkpoints.raw_size AS raw_size, checkpoints.stored_size AS stored_size,
-  checkpoints.occurred_at AS occurred_at, checkpoints.created_at AS created_at
+  checkpoints.occurred_at AS occurred_at, checkpoints.created_at AS created_at,
+  checkpoints.ordinal AS ordinal
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.thread_id = :k_thread_id
@@ -2233,8 +2404,9 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN (
@@ -2245,8 +2417,8 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
       AND checkpoints.thread_id = listed.thread_id
       AND checkpoints.namespace = listed.namespace) ranked
     WHERE ranked.newer > :p_keep
-    AND mod(ranked.seq, :p_every) != 0
-    AND ranked.created_at < :p_cutoff
+    AND mod(ranked.ordinal, :p_every) != 0
+    AND ranked.occurred_at < :p_cutoff
     ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
     FETCH FIRST :p_limit ROWS ONLY)
   SELECT found.tenant, found.thread_id, found.namespace, found.seq
@@ -2262,8 +2434,9 @@ AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.label) IN (
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN (
@@ -2274,8 +2447,8 @@ AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.label) IN (
       AND checkpoints.thread_id = listed.thread_id
       AND checkpoints.namespace = listed.namespace) ranked
     WHERE ranked.newer > :p_keep
-    AND mod(ranked.seq, :p_every) != 0
-    AND ranked.created_at < :p_cutoff
+    AND mod(ranked.ordinal, :p_every) != 0
+    AND ranked.occurred_at < :p_cutoff
     ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
     FETCH FIRST :p_limit ROWS ONLY)
   SELECT going.tenant, going.thread_id, going.namespace, going.checkpoint_id
@@ -2311,14 +2484,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > :p_keep
-      AND mod(ranked.seq, :p_every) != 0
-      AND ranked.created_at < :p_cutoff) THEN 1
+      AND mod(ranked.ordinal, :p_every) != 0
+      AND ranked.occurred_at < :p_cutoff) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -2372,14 +2546,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > :p_keep
-      AND mod(ranked.seq, :p_every) != 0
-      AND ranked.created_at < :p_cutoff) THEN 1
+      AND mod(ranked.ordinal, :p_every) != 0
+      AND ranked.occurred_at < :p_cutoff) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -2435,14 +2610,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > :p_keep
-      AND mod(ranked.seq, :p_every) != 0
-      AND ranked.created_at < :p_cutoff) THEN 1
+      AND mod(ranked.ordinal, :p_every) != 0
+      AND ranked.occurred_at < :p_cutoff) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -2495,14 +2671,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > :p_keep
-      AND mod(ranked.seq, :p_every) != 0
-      AND ranked.created_at < :p_cutoff) THEN 1
+      AND mod(ranked.ordinal, :p_every) != 0
+      AND ranked.occurred_at < :p_cutoff) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -2560,14 +2737,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > :p_keep
-      AND mod(ranked.seq, :p_every) != 0
-      AND ranked.created_at < :p_cutoff) THEN 1
+      AND mod(ranked.ordinal, :p_every) != 0
+      AND ranked.occurred_at < :p_cutoff) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -2622,14 +2800,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > :p_keep
-      AND mod(ranked.seq, :p_every) != 0
-      AND ranked.created_at < :p_cutoff) THEN 1
+      AND mod(ranked.ordinal, :p_every) != 0
+      AND ranked.occurred_at < :p_cutoff) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -2686,14 +2865,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > :p_keep
-      AND mod(ranked.seq, :p_every) != 0
-      AND ranked.created_at < :p_cutoff) THEN 1
+      AND mod(ranked.ordinal, :p_every) != 0
+      AND ranked.occurred_at < :p_cutoff) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -2747,14 +2927,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > :p_keep
-      AND mod(ranked.seq, :p_every) != 0
-      AND ranked.created_at < :p_cutoff) THEN 1
+      AND mod(ranked.ordinal, :p_every) != 0
+      AND ranked.occurred_at < :p_cutoff) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -3379,9 +3560,9 @@ FROM (
 
 -- log.removing.bury(scope=log)
 UPDATE threads
-SET version=(threads.version + :version_1), epoch=(threads.epoch + :epoch_1), head_id=NULL,
-  previous_id=NULL, meta=:p_meta, forked_thread=NULL, forked_seq=NULL, expires_at=NULL,
-  deleted_at=:p_now
+SET version=(threads.version + :version_1), last_ordinal=0, epoch=(threads.epoch + :epoch_1),
+  head_id=NULL, previous_id=NULL, meta=:p_meta, forked_thread=NULL, forked_seq=NULL,
+  expires_at=NULL, deleted_at=:p_now
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
@@ -3389,9 +3570,9 @@ AND threads.deleted_at IS NULL
 
 -- log.removing.bury(scope=thread)
 UPDATE threads
-SET version=(threads.version + :version_1), epoch=(threads.epoch + :epoch_1), head_id=NULL,
-  previous_id=NULL, meta=:p_meta, forked_thread=NULL, forked_seq=NULL, expires_at=NULL,
-  deleted_at=:p_now
+SET version=(threads.version + :version_1), last_ordinal=0, epoch=(threads.epoch + :epoch_1),
+  head_id=NULL, previous_id=NULL, meta=:p_meta, forked_thread=NULL, forked_seq=NULL,
+  expires_at=NULL, deleted_at=:p_now
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND threads.deleted_at IS NULL
@@ -4002,7 +4183,7 @@ ranked AS (
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
 SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
-  best.raw_size, best.stored_size, CAST(best.bits AS FLOAT) / CAST((
+  best.raw_size, best.stored_size, best.occurred_at, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score, deltas.search_text, best.namespace
 FROM (
@@ -4010,7 +4191,8 @@ FROM (
     checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,
     checkpoints.parent_id AS parent_id, checkpoints.seq AS seq, checkpoints.meta AS meta,
     checkpoints.created_at AS created_at, checkpoints.raw_size AS raw_size,
-    checkpoints.stored_size AS stored_size, ranked.bits AS bits
+    checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
+    ranked.bits AS bits
   FROM ranked
   JOIN checkpoints ON checkpoints.tenant = ranked.tenant
   AND checkpoints.thread_id = ranked.thread_id
@@ -4076,7 +4258,7 @@ ranked AS (
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
 SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
-  best.raw_size, best.stored_size, CAST(best.bits AS FLOAT) / CAST((
+  best.raw_size, best.stored_size, best.occurred_at, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score, deltas.search_text, best.namespace
 FROM (
@@ -4084,7 +4266,8 @@ FROM (
     checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,
     checkpoints.parent_id AS parent_id, checkpoints.seq AS seq, checkpoints.meta AS meta,
     checkpoints.created_at AS created_at, checkpoints.raw_size AS raw_size,
-    checkpoints.stored_size AS stored_size, ranked.bits AS bits
+    checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
+    ranked.bits AS bits
   FROM ranked
   JOIN checkpoints ON checkpoints.tenant = ranked.tenant
   AND checkpoints.thread_id = ranked.thread_id
@@ -5325,9 +5508,9 @@ VALUES (:p_tenant, :p_namespace, :p_key, :p_field, :p_model, :p_part, :p_dimensi
 
 -- transfer.statements.insert_row(table=checkpoints)
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at)
+    raw_size, stored_size, occurred_at, created_at, ordinal)
 VALUES (:p_tenant, :p_thread_id, :p_namespace, :p_checkpoint_id, :p_parent_id, :p_seq, :p_run_id,
-    :p_meta, :p_raw_size, :p_stored_size, :p_occurred_at, :p_created_at)
+    :p_meta, :p_raw_size, :p_stored_size, :p_occurred_at, :p_created_at, :p_ordinal)
 
 -- transfer.statements.insert_row(table=deltas)
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
@@ -5338,11 +5521,11 @@ VALUES (:p_tenant, :p_thread_id, :p_namespace, :p_seq, :p_kind, :p_entry_key, :p
     :p_status, :p_search_text, :p_occurred_at, :p_stored_at, :p_payload)
 
 -- transfer.statements.insert_row(table=threads)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, previous_id,
-    meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
-VALUES (:p_tenant, :p_thread_id, :p_namespace, :p_next_seq, :p_version, :p_epoch, :p_head_id,
-    :p_previous_id, :p_meta, :p_forked_thread, :p_forked_seq, :p_created_at, :p_updated_at,
-    :p_expires_at, :p_deleted_at)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
+    previous_id, meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
+VALUES (:p_tenant, :p_thread_id, :p_namespace, :p_next_seq, :p_version, :p_last_ordinal, :p_epoch,
+    :p_head_id, :p_previous_id, :p_meta, :p_forked_thread, :p_forked_seq, :p_created_at,
+    :p_updated_at, :p_expires_at, :p_deleted_at)
 
 -- transfer.statements.insert_row(table=store_items)
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
@@ -5353,8 +5536,9 @@ VALUES (:p_tenant, :p_namespace, :p_key, :p_meta, :p_version, :p_codec, :p_check
 
 -- transfer.statements.list_heads(scope=tenant, after=True)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.epoch, threads.head_id, threads.previous_id, threads.meta, threads.forked_thread,
-  threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
+  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
+  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id >= :p_thread_id
@@ -5366,8 +5550,9 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- transfer.statements.list_heads(scope=tenant, after=False)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.epoch, threads.head_id, threads.previous_id, threads.meta, threads.forked_thread,
-  threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
+  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
+  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.tenant = :k_tenant
 ORDER BY threads.tenant, threads.thread_id, threads.namespace
@@ -5375,8 +5560,9 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- transfer.statements.list_heads(scope=all, after=True)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.epoch, threads.head_id, threads.previous_id, threads.meta, threads.forked_thread,
-  threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
+  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
+  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.tenant != '~'
 AND threads.tenant >= :p_tenant
@@ -5390,8 +5576,9 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- transfer.statements.list_heads(scope=all, after=False)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.epoch, threads.head_id, threads.previous_id, threads.meta, threads.forked_thread,
-  threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
+  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
+  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.tenant != '~'
 ORDER BY threads.tenant, threads.thread_id, threads.namespace
@@ -5484,8 +5671,9 @@ AND store_items.key = :k_key
 
 -- transfer.statements.read_log_head()
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.epoch, threads.head_id, threads.previous_id, threads.meta, threads.forked_thread,
-  threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
+  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
+  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
@@ -5494,7 +5682,8 @@ AND threads.namespace = :k_namespace
 -- transfer.statements.read_rows(table=checkpoints)
 SELECT checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.checkpoint_id,
   checkpoints.parent_id, checkpoints.seq, checkpoints.run_id, checkpoints.meta,
-  checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at, checkpoints.created_at
+  checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at, checkpoints.created_at,
+  checkpoints.ordinal
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.thread_id = :k_thread_id

@@ -12,7 +12,8 @@ AND checkpoints.created_at = $5::TIMESTAMP WITH TIME ZONE
 
 -- checkpoints.queries.list_by_metadata(kind=text)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.namespace = $2::VARCHAR
@@ -32,7 +33,8 @@ LIMIT $6
 
 -- checkpoints.queries.list_by_metadata(kind=number)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.namespace = $2::VARCHAR
@@ -52,7 +54,8 @@ LIMIT $6
 
 -- checkpoints.queries.list_by_metadata(kind=true)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.namespace = $2::VARCHAR
@@ -72,7 +75,8 @@ LIMIT $6
 
 -- checkpoints.queries.list_by_metadata(kind=false)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.namespace = $2::VARCHAR
@@ -92,7 +96,8 @@ LIMIT $6
 
 -- checkpoints.queries.list_by_metadata(kind=null)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.namespace = $2::VARCHAR
@@ -112,7 +117,8 @@ LIMIT $6
 
 -- checkpoints.queries.list_by_metadata(kind=container)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.namespace = $2::VARCHAR
@@ -132,7 +138,8 @@ LIMIT $6
 
 -- checkpoints.queries.list_names(before=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.thread_id = $2::VARCHAR
@@ -152,7 +159,8 @@ LIMIT $6
 
 -- checkpoints.queries.list_names(before=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.thread_id = $2::VARCHAR
@@ -171,18 +179,22 @@ LIMIT $5
 
 -- checkpoints.queries.list_newest()
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 JOIN (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
+  JOIN checkpoints AS newest ON newest.tenant = threads.tenant
+  AND newest.thread_id = threads.thread_id
+  AND newest.namespace = threads.namespace
+  AND newest.checkpoint_id = threads.head_id
   WHERE threads.tenant = $1::VARCHAR
   AND threads.namespace = $2::VARCHAR
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NOT NULL
-  ORDER BY threads.updated_at DESC
+  ORDER BY newest.created_at DESC
   LIMIT $4) AS heads ON checkpoints.tenant = heads.tenant
 AND checkpoints.thread_id = heads.thread_id
 AND checkpoints.namespace = heads.namespace
@@ -299,7 +311,8 @@ ORDER BY chain.seq
 
 -- checkpoints.queries.read_name()
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.thread_id = $2::VARCHAR
@@ -360,7 +373,7 @@ AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::V
 -- checkpoints.snapshots.list_by_id(scope=log, until=True, after=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.thread_id = $2::VARCHAR
@@ -384,7 +397,7 @@ LIMIT $9
 -- checkpoints.snapshots.list_by_id(scope=log, until=True, after=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.thread_id = $2::VARCHAR
@@ -405,7 +418,7 @@ LIMIT $6
 -- checkpoints.snapshots.list_by_id(scope=log, until=False, after=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.thread_id = $2::VARCHAR
@@ -428,7 +441,7 @@ LIMIT $8
 -- checkpoints.snapshots.list_by_id(scope=log, until=False, after=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.thread_id = $2::VARCHAR
@@ -448,7 +461,7 @@ LIMIT $5
 -- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.namespace >= $2::VARCHAR
@@ -473,7 +486,7 @@ LIMIT $10
 -- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.namespace >= $2::VARCHAR
@@ -495,7 +508,7 @@ LIMIT $7
 -- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.namespace >= $2::VARCHAR
@@ -519,7 +532,7 @@ LIMIT $9
 -- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.namespace >= $2::VARCHAR
@@ -540,7 +553,7 @@ LIMIT $6
 -- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.namespace >= $2::VARCHAR
@@ -564,7 +577,7 @@ LIMIT $9
 -- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.namespace >= $2::VARCHAR
@@ -585,7 +598,7 @@ LIMIT $6
 -- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.namespace >= $2::VARCHAR
@@ -608,7 +621,7 @@ LIMIT $8
 -- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.namespace >= $2::VARCHAR
@@ -1071,14 +1084,22 @@ AND store_items.key = $3::VARCHAR
 -- log.appending.advance(based=True, expected=any, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=$5::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $6::VARCHAR
-AND threads.thread_id = $7::VARCHAR
-AND threads.namespace = $8::VARCHAR
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = $3::VARCHAR
+      AND known.thread_id = $4::VARCHAR
+      AND known.namespace = $5::VARCHAR
+      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
+  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.namespace = $5::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
 AND threads.epoch = $9::BIGINT
 AND (EXISTS (
     SELECT 1
@@ -1095,19 +1116,28 @@ AND (EXISTS (
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
     AND checkpoints.checkpoint_id = $12::VARCHAR))
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal AS ordinal
 
 -- log.appending.advance(based=True, expected=any, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=$5::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $6::VARCHAR
-AND threads.thread_id = $7::VARCHAR
-AND threads.namespace = $8::VARCHAR
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = $3::VARCHAR
+      AND known.thread_id = $4::VARCHAR
+      AND known.namespace = $5::VARCHAR
+      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
+  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.namespace = $5::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
 AND threads.epoch = $9::BIGINT
 AND (EXISTS (
     SELECT 1
@@ -1117,19 +1147,28 @@ AND (EXISTS (
     AND deltas.namespace = threads.namespace
     AND deltas.seq = $10::BIGINT
     AND deltas.checksum = $11::BIGINT))
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal AS ordinal
 
 -- log.appending.advance(based=True, expected=head, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=$5::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $6::VARCHAR
-AND threads.thread_id = $7::VARCHAR
-AND threads.namespace = $8::VARCHAR
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = $3::VARCHAR
+      AND known.thread_id = $4::VARCHAR
+      AND known.namespace = $5::VARCHAR
+      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
+  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.namespace = $5::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
 AND threads.head_id = $9::VARCHAR
 AND threads.epoch = $10::BIGINT
 AND (EXISTS (
@@ -1147,19 +1186,28 @@ AND (EXISTS (
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
     AND checkpoints.checkpoint_id = $13::VARCHAR))
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal AS ordinal
 
 -- log.appending.advance(based=True, expected=head, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=$5::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $6::VARCHAR
-AND threads.thread_id = $7::VARCHAR
-AND threads.namespace = $8::VARCHAR
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = $3::VARCHAR
+      AND known.thread_id = $4::VARCHAR
+      AND known.namespace = $5::VARCHAR
+      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
+  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.namespace = $5::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
 AND threads.head_id = $9::VARCHAR
 AND threads.epoch = $10::BIGINT
 AND (EXISTS (
@@ -1170,19 +1218,28 @@ AND (EXISTS (
     AND deltas.namespace = threads.namespace
     AND deltas.seq = $11::BIGINT
     AND deltas.checksum = $12::BIGINT))
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal AS ordinal
 
 -- log.appending.advance(based=True, expected=none, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=$5::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $6::VARCHAR
-AND threads.thread_id = $7::VARCHAR
-AND threads.namespace = $8::VARCHAR
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = $3::VARCHAR
+      AND known.thread_id = $4::VARCHAR
+      AND known.namespace = $5::VARCHAR
+      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
+  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.namespace = $5::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
 AND threads.head_id IS NULL
 AND threads.epoch = $9::BIGINT
 AND (EXISTS (
@@ -1200,19 +1257,28 @@ AND (EXISTS (
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
     AND checkpoints.checkpoint_id = $12::VARCHAR))
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal AS ordinal
 
 -- log.appending.advance(based=True, expected=none, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=$5::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $6::VARCHAR
-AND threads.thread_id = $7::VARCHAR
-AND threads.namespace = $8::VARCHAR
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = $3::VARCHAR
+      AND known.thread_id = $4::VARCHAR
+      AND known.namespace = $5::VARCHAR
+      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
+  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.namespace = $5::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
 AND threads.head_id IS NULL
 AND threads.epoch = $9::BIGINT
 AND (EXISTS (
@@ -1223,19 +1289,28 @@ AND (EXISTS (
     AND deltas.namespace = threads.namespace
     AND deltas.seq = $10::BIGINT
     AND deltas.checksum = $11::BIGINT))
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal AS ordinal
 
 -- log.appending.advance(based=False, expected=any, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=$5::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $6::VARCHAR
-AND threads.thread_id = $7::VARCHAR
-AND threads.namespace = $8::VARCHAR
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = $3::VARCHAR
+      AND known.thread_id = $4::VARCHAR
+      AND known.namespace = $5::VARCHAR
+      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
+  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.namespace = $5::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
 AND (EXISTS (
     SELECT 1
     FROM checkpoints
@@ -1243,32 +1318,50 @@ AND (EXISTS (
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
     AND checkpoints.checkpoint_id = $9::VARCHAR))
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal AS ordinal
 
 -- log.appending.advance(based=False, expected=any, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=$5::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $6::VARCHAR
-AND threads.thread_id = $7::VARCHAR
-AND threads.namespace = $8::VARCHAR
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = $3::VARCHAR
+      AND known.thread_id = $4::VARCHAR
+      AND known.namespace = $5::VARCHAR
+      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
+  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.namespace = $5::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal AS ordinal
 
 -- log.appending.advance(based=False, expected=head, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=$5::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $6::VARCHAR
-AND threads.thread_id = $7::VARCHAR
-AND threads.namespace = $8::VARCHAR
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = $3::VARCHAR
+      AND known.thread_id = $4::VARCHAR
+      AND known.namespace = $5::VARCHAR
+      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
+  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.namespace = $5::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
 AND threads.head_id = $9::VARCHAR
 AND (EXISTS (
     SELECT 1
@@ -1277,33 +1370,51 @@ AND (EXISTS (
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
     AND checkpoints.checkpoint_id = $10::VARCHAR))
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal AS ordinal
 
 -- log.appending.advance(based=False, expected=head, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=$5::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $6::VARCHAR
-AND threads.thread_id = $7::VARCHAR
-AND threads.namespace = $8::VARCHAR
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = $3::VARCHAR
+      AND known.thread_id = $4::VARCHAR
+      AND known.namespace = $5::VARCHAR
+      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
+  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.namespace = $5::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
 AND threads.head_id = $9::VARCHAR
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal AS ordinal
 
 -- log.appending.advance(based=False, expected=none, parent=True)
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=$5::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $6::VARCHAR
-AND threads.thread_id = $7::VARCHAR
-AND threads.namespace = $8::VARCHAR
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = $3::VARCHAR
+      AND known.thread_id = $4::VARCHAR
+      AND known.namespace = $5::VARCHAR
+      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
+  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.namespace = $5::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
 AND threads.head_id IS NULL
 AND (EXISTS (
     SELECT 1
@@ -1312,77 +1423,114 @@ AND (EXISTS (
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
     AND checkpoints.checkpoint_id = $9::VARCHAR))
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal AS ordinal
 
 -- log.appending.advance(based=False, expected=none, parent=False)
 UPDATE threads
 SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  head_id=$3::VARCHAR, previous_id=threads.head_id, updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=$5::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $6::VARCHAR
-AND threads.thread_id = $7::VARCHAR
-AND threads.namespace = $8::VARCHAR
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = $3::VARCHAR
+      AND known.thread_id = $4::VARCHAR
+      AND known.namespace = $5::VARCHAR
+      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
+  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+AND threads.namespace = $5::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
 AND threads.head_id IS NULL
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal AS ordinal
 
 -- log.appending.begin(expected=any)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, meta,
-    created_at, updated_at, expires_at)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, $6::BIGINT, $7::VARCHAR,
-    $8::JSONB, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
-    $10::TIMESTAMP WITH TIME ZONE)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
+    meta, created_at, updated_at, expires_at)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = $1::VARCHAR
+      AND known.thread_id = $2::VARCHAR
+      AND known.namespace = $3::VARCHAR
+      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
+  ELSE 1 END, $7::BIGINT, $6::VARCHAR, $8::JSONB, $9::TIMESTAMP WITH TIME ZONE,
+    $9::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE)
 ON CONFLICT (tenant, thread_id, namespace)
 DO UPDATE SET next_seq = (threads.next_seq + $11::BIGINT),
-  version = (threads.version + $12::BIGINT), epoch = CASE
+  version = (threads.version + $12::BIGINT),
+  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $13::BIGINT
-ELSE threads.epoch END, head_id = $7::VARCHAR, previous_id = threads.head_id, created_at = CASE
+ELSE threads.epoch END, head_id = $6::VARCHAR, previous_id = threads.head_id, created_at = CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN $9::TIMESTAMP WITH TIME ZONE
 ELSE threads.created_at END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
   expires_at = $10::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
 WHERE threads.expires_at IS NULL
 OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal AS ordinal
 
 -- log.appending.begin(expected=none)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, meta,
-    created_at, updated_at, expires_at)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, $6::BIGINT, $7::VARCHAR,
-    $8::JSONB, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
-    $10::TIMESTAMP WITH TIME ZONE)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
+    meta, created_at, updated_at, expires_at)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = $1::VARCHAR
+      AND known.thread_id = $2::VARCHAR
+      AND known.namespace = $3::VARCHAR
+      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
+  ELSE 1 END, $7::BIGINT, $6::VARCHAR, $8::JSONB, $9::TIMESTAMP WITH TIME ZONE,
+    $9::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE)
 ON CONFLICT (tenant, thread_id, namespace)
 DO UPDATE SET next_seq = (threads.next_seq + $11::BIGINT),
-  version = (threads.version + $12::BIGINT), epoch = CASE
+  version = (threads.version + $12::BIGINT),
+  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $13::BIGINT
-ELSE threads.epoch END, head_id = $7::VARCHAR, previous_id = threads.head_id, created_at = CASE
+ELSE threads.epoch END, head_id = $6::VARCHAR, previous_id = threads.head_id, created_at = CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN $9::TIMESTAMP WITH TIME ZONE
 ELSE threads.created_at END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
   expires_at = $10::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
 WHERE (threads.expires_at IS NULL
   OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE)
 AND threads.head_id IS NULL
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal AS ordinal
 
 -- log.appending.begin(expected=alive)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, meta,
-    created_at, updated_at, expires_at)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, $6::BIGINT, $7::VARCHAR,
-    $8::JSONB, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
-    $10::TIMESTAMP WITH TIME ZONE)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
+    meta, created_at, updated_at, expires_at)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = $1::VARCHAR
+      AND known.thread_id = $2::VARCHAR
+      AND known.namespace = $3::VARCHAR
+      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
+  ELSE 1 END, $7::BIGINT, $6::VARCHAR, $8::JSONB, $9::TIMESTAMP WITH TIME ZONE,
+    $9::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE)
 ON CONFLICT (tenant, thread_id, namespace)
 DO UPDATE SET next_seq = (threads.next_seq + $11::BIGINT),
-  version = (threads.version + $12::BIGINT), epoch = CASE
+  version = (threads.version + $12::BIGINT),
+  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $13::BIGINT
-ELSE threads.epoch END, head_id = $7::VARCHAR, previous_id = threads.head_id, created_at = CASE
+ELSE threads.epoch END, head_id = $6::VARCHAR, previous_id = threads.head_id, created_at = CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN $9::TIMESTAMP WITH TIME ZONE
 ELSE threads.created_at END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
   expires_at = $10::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
 WHERE (threads.expires_at IS NULL
   OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE)
 AND threads.deleted_at IS NULL
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id
+RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal AS ordinal
 
 -- log.appending.forget_names()
 DELETE FROM checkpoints
@@ -1400,15 +1548,15 @@ AND checkpoints.seq <= (
   ORDER BY newest.seq DESC
   LIMIT $5::INTEGER
   OFFSET $6)
-AND checkpoints.seq % $7::BIGINT != $8::BIGINT
-AND checkpoints.created_at < $9::TIMESTAMP WITH TIME ZONE
+AND checkpoints.ordinal % $7::BIGINT != $8::BIGINT
+AND checkpoints.occurred_at < $9::TIMESTAMP WITH TIME ZONE
 
 -- log.appending.put_checkpoint()
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at)
+    raw_size, stored_size, occurred_at, created_at, ordinal)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, nullif(coalesce($5::VARCHAR,
         $6::VARCHAR), $4::VARCHAR), $7::BIGINT, $8::VARCHAR, $9::JSONB, $10::BIGINT, $11::BIGINT,
-    $12::TIMESTAMP WITH TIME ZONE, $13::TIMESTAMP WITH TIME ZONE)
+    $12::TIMESTAMP WITH TIME ZONE, $13::TIMESTAMP WITH TIME ZONE, $14::BIGINT)
 ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
 DO UPDATE SET parent_id = nullif(coalesce($5::VARCHAR, checkpoints.parent_id), $4::VARCHAR),
   seq = $7::BIGINT, run_id = $8::VARCHAR, meta = $9::JSONB, raw_size = $10::BIGINT,
@@ -1427,8 +1575,16 @@ VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::VARCHAR, $6::VARC
 -- log.appending.save(first=advance, expected=any, parent=True, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1442,7 +1598,8 @@ WITH head AS (UPDATE threads
       AND checkpoints.thread_id = threads.thread_id
       AND checkpoints.namespace = threads.namespace
       AND checkpoints.checkpoint_id = $25::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -1456,12 +1613,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($25::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($25::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -1483,8 +1641,8 @@ retained AS (DELETE FROM checkpoints
     ORDER BY newest.seq DESC
     LIMIT $30::INTEGER
     OFFSET $31)
-  AND checkpoints.seq % $32::BIGINT != $33::BIGINT
-  AND checkpoints.created_at < $34::TIMESTAMP WITH TIME ZONE
+  AND checkpoints.ordinal % $32::BIGINT != $33::BIGINT
+  AND checkpoints.occurred_at < $34::TIMESTAMP WITH TIME ZONE
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -1494,8 +1652,16 @@ FROM head
 -- log.appending.save(first=advance, expected=any, parent=True, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1509,7 +1675,8 @@ WITH head AS (UPDATE threads
       AND checkpoints.thread_id = threads.thread_id
       AND checkpoints.namespace = threads.namespace
       AND checkpoints.checkpoint_id = $25::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -1523,12 +1690,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($25::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($25::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -1541,15 +1709,24 @@ FROM head
 -- log.appending.save(first=advance, expected=any, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -1563,12 +1740,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
     $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($29::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($29::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($29::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -1590,8 +1768,8 @@ retained AS (DELETE FROM checkpoints
     ORDER BY newest.seq DESC
     LIMIT $30::INTEGER
     OFFSET $31)
-  AND checkpoints.seq % $32::BIGINT != $33::BIGINT
-  AND checkpoints.created_at < $34::TIMESTAMP WITH TIME ZONE
+  AND checkpoints.ordinal % $32::BIGINT != $33::BIGINT
+  AND checkpoints.occurred_at < $34::TIMESTAMP WITH TIME ZONE
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -1601,15 +1779,24 @@ FROM head
 -- log.appending.save(first=advance, expected=any, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -1623,12 +1810,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
     $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($29::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($29::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($29::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -1641,8 +1829,16 @@ FROM head
 -- log.appending.save(first=advance, expected=head, parent=True, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1657,7 +1853,8 @@ WITH head AS (UPDATE threads
       AND checkpoints.thread_id = threads.thread_id
       AND checkpoints.namespace = threads.namespace
       AND checkpoints.checkpoint_id = $26::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -1671,12 +1868,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($26::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($26::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($26::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -1698,8 +1896,8 @@ retained AS (DELETE FROM checkpoints
     ORDER BY newest.seq DESC
     LIMIT $31::INTEGER
     OFFSET $32)
-  AND checkpoints.seq % $33::BIGINT != $34::BIGINT
-  AND checkpoints.created_at < $35::TIMESTAMP WITH TIME ZONE
+  AND checkpoints.ordinal % $33::BIGINT != $34::BIGINT
+  AND checkpoints.occurred_at < $35::TIMESTAMP WITH TIME ZONE
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -1709,8 +1907,16 @@ FROM head
 -- log.appending.save(first=advance, expected=head, parent=True, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1725,7 +1931,8 @@ WITH head AS (UPDATE threads
       AND checkpoints.thread_id = threads.thread_id
       AND checkpoints.namespace = threads.namespace
       AND checkpoints.checkpoint_id = $26::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -1739,12 +1946,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($26::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($26::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($26::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -1757,8 +1965,16 @@ FROM head
 -- log.appending.save(first=advance, expected=head, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1766,7 +1982,8 @@ WITH head AS (UPDATE threads
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id = $25::VARCHAR
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -1780,12 +1997,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($30::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($30::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($30::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -1807,8 +2025,8 @@ retained AS (DELETE FROM checkpoints
     ORDER BY newest.seq DESC
     LIMIT $31::INTEGER
     OFFSET $32)
-  AND checkpoints.seq % $33::BIGINT != $34::BIGINT
-  AND checkpoints.created_at < $35::TIMESTAMP WITH TIME ZONE
+  AND checkpoints.ordinal % $33::BIGINT != $34::BIGINT
+  AND checkpoints.occurred_at < $35::TIMESTAMP WITH TIME ZONE
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -1818,8 +2036,16 @@ FROM head
 -- log.appending.save(first=advance, expected=head, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1827,7 +2053,8 @@ WITH head AS (UPDATE threads
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id = $25::VARCHAR
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -1841,12 +2068,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($30::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($30::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($30::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -1859,8 +2087,16 @@ FROM head
 -- log.appending.save(first=advance, expected=none, parent=True, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1875,7 +2111,8 @@ WITH head AS (UPDATE threads
       AND checkpoints.thread_id = threads.thread_id
       AND checkpoints.namespace = threads.namespace
       AND checkpoints.checkpoint_id = $25::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -1889,12 +2126,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($25::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($25::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -1916,8 +2154,8 @@ retained AS (DELETE FROM checkpoints
     ORDER BY newest.seq DESC
     LIMIT $30::INTEGER
     OFFSET $31)
-  AND checkpoints.seq % $32::BIGINT != $33::BIGINT
-  AND checkpoints.created_at < $34::TIMESTAMP WITH TIME ZONE
+  AND checkpoints.ordinal % $32::BIGINT != $33::BIGINT
+  AND checkpoints.occurred_at < $34::TIMESTAMP WITH TIME ZONE
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -1927,8 +2165,16 @@ FROM head
 -- log.appending.save(first=advance, expected=none, parent=True, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1943,7 +2189,8 @@ WITH head AS (UPDATE threads
       AND checkpoints.thread_id = threads.thread_id
       AND checkpoints.namespace = threads.namespace
       AND checkpoints.checkpoint_id = $25::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -1957,12 +2204,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($25::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($25::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -1975,8 +2223,16 @@ FROM head
 -- log.appending.save(first=advance, expected=none, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -1984,7 +2240,8 @@ WITH head AS (UPDATE threads
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NULL
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -1998,12 +2255,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
     $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($29::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($29::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($29::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -2025,8 +2283,8 @@ retained AS (DELETE FROM checkpoints
     ORDER BY newest.seq DESC
     LIMIT $30::INTEGER
     OFFSET $31)
-  AND checkpoints.seq % $32::BIGINT != $33::BIGINT
-  AND checkpoints.created_at < $34::TIMESTAMP WITH TIME ZONE
+  AND checkpoints.ordinal % $32::BIGINT != $33::BIGINT
+  AND checkpoints.occurred_at < $34::TIMESTAMP WITH TIME ZONE
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2036,8 +2294,16 @@ FROM head
 -- log.appending.save(first=advance, expected=none, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -2045,7 +2311,8 @@ WITH head AS (UPDATE threads
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NULL
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -2059,12 +2326,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
     $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($29::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($29::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($29::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -2077,8 +2345,16 @@ FROM head
 -- log.appending.save(first=based, expected=any, parent=True, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -2101,7 +2377,8 @@ WITH head AS (UPDATE threads
       AND checkpoints.thread_id = threads.thread_id
       AND checkpoints.namespace = threads.namespace
       AND checkpoints.checkpoint_id = $27::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -2115,12 +2392,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($27::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($27::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($27::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -2142,8 +2420,8 @@ retained AS (DELETE FROM checkpoints
     ORDER BY newest.seq DESC
     LIMIT $32::INTEGER
     OFFSET $33)
-  AND checkpoints.seq % $34::BIGINT != $35::BIGINT
-  AND checkpoints.created_at < $36::TIMESTAMP WITH TIME ZONE
+  AND checkpoints.ordinal % $34::BIGINT != $35::BIGINT
+  AND checkpoints.occurred_at < $36::TIMESTAMP WITH TIME ZONE
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2153,8 +2431,16 @@ FROM head
 -- log.appending.save(first=based, expected=any, parent=True, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -2177,7 +2463,8 @@ WITH head AS (UPDATE threads
       AND checkpoints.thread_id = threads.thread_id
       AND checkpoints.namespace = threads.namespace
       AND checkpoints.checkpoint_id = $27::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -2191,12 +2478,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($27::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($27::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($27::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -2209,8 +2497,16 @@ FROM head
 -- log.appending.save(first=based, expected=any, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -2226,7 +2522,8 @@ WITH head AS (UPDATE threads
       AND deltas.namespace = threads.namespace
       AND deltas.seq = $7::BIGINT
       AND deltas.checksum = $26::BIGINT))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -2240,12 +2537,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($31::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($31::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -2267,8 +2565,8 @@ retained AS (DELETE FROM checkpoints
     ORDER BY newest.seq DESC
     LIMIT $32::INTEGER
     OFFSET $33)
-  AND checkpoints.seq % $34::BIGINT != $35::BIGINT
-  AND checkpoints.created_at < $36::TIMESTAMP WITH TIME ZONE
+  AND checkpoints.ordinal % $34::BIGINT != $35::BIGINT
+  AND checkpoints.occurred_at < $36::TIMESTAMP WITH TIME ZONE
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2278,8 +2576,16 @@ FROM head
 -- log.appending.save(first=based, expected=any, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -2295,7 +2601,8 @@ WITH head AS (UPDATE threads
       AND deltas.namespace = threads.namespace
       AND deltas.seq = $7::BIGINT
       AND deltas.checksum = $26::BIGINT))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -2309,12 +2616,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($31::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($31::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -2327,8 +2635,16 @@ FROM head
 -- log.appending.save(first=based, expected=head, parent=True, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -2352,7 +2668,8 @@ WITH head AS (UPDATE threads
       AND checkpoints.thread_id = threads.thread_id
       AND checkpoints.namespace = threads.namespace
       AND checkpoints.checkpoint_id = $28::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -2366,12 +2683,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $29::VARCHAR AS run_id, $30::JSONB AS meta,
     $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($28::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($28::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -2393,8 +2711,8 @@ retained AS (DELETE FROM checkpoints
     ORDER BY newest.seq DESC
     LIMIT $33::INTEGER
     OFFSET $34)
-  AND checkpoints.seq % $35::BIGINT != $36::BIGINT
-  AND checkpoints.created_at < $37::TIMESTAMP WITH TIME ZONE
+  AND checkpoints.ordinal % $35::BIGINT != $36::BIGINT
+  AND checkpoints.occurred_at < $37::TIMESTAMP WITH TIME ZONE
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2404,8 +2722,16 @@ FROM head
 -- log.appending.save(first=based, expected=head, parent=True, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -2429,7 +2755,8 @@ WITH head AS (UPDATE threads
       AND checkpoints.thread_id = threads.thread_id
       AND checkpoints.namespace = threads.namespace
       AND checkpoints.checkpoint_id = $28::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -2443,12 +2770,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $29::VARCHAR AS run_id, $30::JSONB AS meta,
     $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($28::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($28::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -2461,8 +2789,16 @@ FROM head
 -- log.appending.save(first=based, expected=head, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -2479,7 +2815,8 @@ WITH head AS (UPDATE threads
       AND deltas.namespace = threads.namespace
       AND deltas.seq = $7::BIGINT
       AND deltas.checksum = $27::BIGINT))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -2493,12 +2830,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($32::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($32::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($32::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -2520,8 +2858,8 @@ retained AS (DELETE FROM checkpoints
     ORDER BY newest.seq DESC
     LIMIT $33::INTEGER
     OFFSET $34)
-  AND checkpoints.seq % $35::BIGINT != $36::BIGINT
-  AND checkpoints.created_at < $37::TIMESTAMP WITH TIME ZONE
+  AND checkpoints.ordinal % $35::BIGINT != $36::BIGINT
+  AND checkpoints.occurred_at < $37::TIMESTAMP WITH TIME ZONE
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2531,8 +2869,16 @@ FROM head
 -- log.appending.save(first=based, expected=head, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -2549,7 +2895,8 @@ WITH head AS (UPDATE threads
       AND deltas.namespace = threads.namespace
       AND deltas.seq = $7::BIGINT
       AND deltas.checksum = $27::BIGINT))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -2563,12 +2910,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($32::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($32::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($32::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -2581,8 +2929,16 @@ FROM head
 -- log.appending.save(first=based, expected=none, parent=True, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -2606,7 +2962,8 @@ WITH head AS (UPDATE threads
       AND checkpoints.thread_id = threads.thread_id
       AND checkpoints.namespace = threads.namespace
       AND checkpoints.checkpoint_id = $27::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -2620,12 +2977,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($27::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($27::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($27::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -2647,8 +3005,8 @@ retained AS (DELETE FROM checkpoints
     ORDER BY newest.seq DESC
     LIMIT $32::INTEGER
     OFFSET $33)
-  AND checkpoints.seq % $34::BIGINT != $35::BIGINT
-  AND checkpoints.created_at < $36::TIMESTAMP WITH TIME ZONE
+  AND checkpoints.ordinal % $34::BIGINT != $35::BIGINT
+  AND checkpoints.occurred_at < $36::TIMESTAMP WITH TIME ZONE
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2658,8 +3016,16 @@ FROM head
 -- log.appending.save(first=based, expected=none, parent=True, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -2683,7 +3049,8 @@ WITH head AS (UPDATE threads
       AND checkpoints.thread_id = threads.thread_id
       AND checkpoints.namespace = threads.namespace
       AND checkpoints.checkpoint_id = $27::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -2697,12 +3064,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($27::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($27::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($27::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -2715,8 +3083,16 @@ FROM head
 -- log.appending.save(first=based, expected=none, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -2733,7 +3109,8 @@ WITH head AS (UPDATE threads
       AND deltas.namespace = threads.namespace
       AND deltas.seq = $7::BIGINT
       AND deltas.checksum = $26::BIGINT))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -2747,12 +3124,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($31::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($31::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -2774,8 +3152,8 @@ retained AS (DELETE FROM checkpoints
     ORDER BY newest.seq DESC
     LIMIT $32::INTEGER
     OFFSET $33)
-  AND checkpoints.seq % $34::BIGINT != $35::BIGINT
-  AND checkpoints.created_at < $36::TIMESTAMP WITH TIME ZONE
+  AND checkpoints.ordinal % $34::BIGINT != $35::BIGINT
+  AND checkpoints.occurred_at < $36::TIMESTAMP WITH TIME ZONE
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2785,8 +3163,16 @@ FROM head
 -- log.appending.save(first=based, expected=none, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    head_id=$22::VARCHAR, previous_id=threads.head_id, updated_at=$23::TIMESTAMP WITH TIME ZONE,
-    expires_at=$24::TIMESTAMP WITH TIME ZONE
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
+    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
   WHERE threads.tenant = $1::VARCHAR
   AND threads.thread_id = $2::VARCHAR
   AND threads.namespace = $3::VARCHAR
@@ -2803,7 +3189,8 @@ WITH head AS (UPDATE threads
       AND deltas.namespace = threads.namespace
       AND deltas.seq = $7::BIGINT
       AND deltas.checksum = $26::BIGINT))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -2817,12 +3204,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($31::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    nullif(coalesce($31::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
@@ -2833,22 +3221,31 @@ SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
 -- log.appending.save(first=begin, expected=any, parent=False, retain=True)
-WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id,
-      meta, created_at, updated_at, expires_at)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, $22::BIGINT, $23::VARCHAR,
-      $24::JSONB, $25::TIMESTAMP WITH TIME ZONE, $25::TIMESTAMP WITH TIME ZONE,
-      $26::TIMESTAMP WITH TIME ZONE)
+WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal,
+      epoch, head_id, meta, created_at, updated_at, expires_at)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END, $23::BIGINT, $22::VARCHAR, $24::JSONB, $25::TIMESTAMP WITH TIME ZONE,
+      $25::TIMESTAMP WITH TIME ZONE, $26::TIMESTAMP WITH TIME ZONE)
   ON CONFLICT (tenant, thread_id, namespace)
   DO UPDATE SET next_seq = (threads.next_seq + $27::BIGINT),
-    version = (threads.version + $28::BIGINT), epoch = CASE
+    version = (threads.version + $28::BIGINT),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
   WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $29::BIGINT
-  ELSE threads.epoch END, head_id = $23::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  ELSE threads.epoch END, head_id = $22::VARCHAR, previous_id = threads.head_id, created_at = CASE
   WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
   ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
     expires_at = $26::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
   WHERE threads.expires_at IS NULL
   OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -2862,35 +3259,36 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
-    $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($33::VARCHAR, head.previous_id), $23::VARCHAR) AS parent_id, head.seq AS seq
+    $22::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $31::JSONB AS meta,
+    $10::BIGINT AS raw_size, $32::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $33::TIMESTAMP WITH TIME ZONE AS created_at,
+    nullif(coalesce($34::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
-    seq = excluded.seq, run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT,
-    stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $32::TIMESTAMP WITH TIME ZONE),
+  DO UPDATE SET parent_id = nullif(coalesce($34::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $30::VARCHAR, meta = $31::JSONB, raw_size = $10::BIGINT,
+    stored_size = $32::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $33::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
   AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id != $23::VARCHAR
+  AND checkpoints.checkpoint_id != $22::VARCHAR
   AND checkpoints.seq <= (
     SELECT newest.seq
     FROM checkpoints AS newest
     WHERE newest.tenant = $1::VARCHAR
     AND newest.thread_id = $2::VARCHAR
     AND newest.namespace = $3::VARCHAR
-    AND newest.checkpoint_id != $23::VARCHAR
+    AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $34::INTEGER
-    OFFSET $35)
-  AND checkpoints.seq % $36::BIGINT != $37::BIGINT
-  AND checkpoints.created_at < $38::TIMESTAMP WITH TIME ZONE
+    LIMIT $35::INTEGER
+    OFFSET $36)
+  AND checkpoints.ordinal % $37::BIGINT != $38::BIGINT
+  AND checkpoints.occurred_at < $39::TIMESTAMP WITH TIME ZONE
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2898,22 +3296,31 @@ SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
 -- log.appending.save(first=begin, expected=any, parent=False, retain=False)
-WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id,
-      meta, created_at, updated_at, expires_at)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, $22::BIGINT, $23::VARCHAR,
-      $24::JSONB, $25::TIMESTAMP WITH TIME ZONE, $25::TIMESTAMP WITH TIME ZONE,
-      $26::TIMESTAMP WITH TIME ZONE)
+WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal,
+      epoch, head_id, meta, created_at, updated_at, expires_at)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END, $23::BIGINT, $22::VARCHAR, $24::JSONB, $25::TIMESTAMP WITH TIME ZONE,
+      $25::TIMESTAMP WITH TIME ZONE, $26::TIMESTAMP WITH TIME ZONE)
   ON CONFLICT (tenant, thread_id, namespace)
   DO UPDATE SET next_seq = (threads.next_seq + $27::BIGINT),
-    version = (threads.version + $28::BIGINT), epoch = CASE
+    version = (threads.version + $28::BIGINT),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
   WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $29::BIGINT
-  ELSE threads.epoch END, head_id = $23::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  ELSE threads.epoch END, head_id = $22::VARCHAR, previous_id = threads.head_id, created_at = CASE
   WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
   ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
     expires_at = $26::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
   WHERE threads.expires_at IS NULL
   OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -2927,39 +3334,49 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
-    $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($33::VARCHAR, head.previous_id), $23::VARCHAR) AS parent_id, head.seq AS seq
+    $22::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $31::JSONB AS meta,
+    $10::BIGINT AS raw_size, $32::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $33::TIMESTAMP WITH TIME ZONE AS created_at,
+    nullif(coalesce($34::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
-    seq = excluded.seq, run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT,
-    stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $32::TIMESTAMP WITH TIME ZONE)
+  DO UPDATE SET parent_id = nullif(coalesce($34::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $30::VARCHAR, meta = $31::JSONB, raw_size = $10::BIGINT,
+    stored_size = $32::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $33::TIMESTAMP WITH TIME ZONE)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
 -- log.appending.save(first=begin, expected=none, parent=False, retain=True)
-WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id,
-      meta, created_at, updated_at, expires_at)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, $22::BIGINT, $23::VARCHAR,
-      $24::JSONB, $25::TIMESTAMP WITH TIME ZONE, $25::TIMESTAMP WITH TIME ZONE,
-      $26::TIMESTAMP WITH TIME ZONE)
+WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal,
+      epoch, head_id, meta, created_at, updated_at, expires_at)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END, $23::BIGINT, $22::VARCHAR, $24::JSONB, $25::TIMESTAMP WITH TIME ZONE,
+      $25::TIMESTAMP WITH TIME ZONE, $26::TIMESTAMP WITH TIME ZONE)
   ON CONFLICT (tenant, thread_id, namespace)
   DO UPDATE SET next_seq = (threads.next_seq + $27::BIGINT),
-    version = (threads.version + $28::BIGINT), epoch = CASE
+    version = (threads.version + $28::BIGINT),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
   WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $29::BIGINT
-  ELSE threads.epoch END, head_id = $23::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  ELSE threads.epoch END, head_id = $22::VARCHAR, previous_id = threads.head_id, created_at = CASE
   WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
   ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
     expires_at = $26::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
   WHERE (threads.expires_at IS NULL
     OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NULL
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -2973,35 +3390,36 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
-    $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($33::VARCHAR, head.previous_id), $23::VARCHAR) AS parent_id, head.seq AS seq
+    $22::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $31::JSONB AS meta,
+    $10::BIGINT AS raw_size, $32::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $33::TIMESTAMP WITH TIME ZONE AS created_at,
+    nullif(coalesce($34::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
-    seq = excluded.seq, run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT,
-    stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $32::TIMESTAMP WITH TIME ZONE),
+  DO UPDATE SET parent_id = nullif(coalesce($34::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $30::VARCHAR, meta = $31::JSONB, raw_size = $10::BIGINT,
+    stored_size = $32::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $33::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
   AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id != $23::VARCHAR
+  AND checkpoints.checkpoint_id != $22::VARCHAR
   AND checkpoints.seq <= (
     SELECT newest.seq
     FROM checkpoints AS newest
     WHERE newest.tenant = $1::VARCHAR
     AND newest.thread_id = $2::VARCHAR
     AND newest.namespace = $3::VARCHAR
-    AND newest.checkpoint_id != $23::VARCHAR
+    AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $34::INTEGER
-    OFFSET $35)
-  AND checkpoints.seq % $36::BIGINT != $37::BIGINT
-  AND checkpoints.created_at < $38::TIMESTAMP WITH TIME ZONE
+    LIMIT $35::INTEGER
+    OFFSET $36)
+  AND checkpoints.ordinal % $37::BIGINT != $38::BIGINT
+  AND checkpoints.occurred_at < $39::TIMESTAMP WITH TIME ZONE
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -3009,23 +3427,32 @@ SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
 -- log.appending.save(first=begin, expected=none, parent=False, retain=False)
-WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id,
-      meta, created_at, updated_at, expires_at)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, $22::BIGINT, $23::VARCHAR,
-      $24::JSONB, $25::TIMESTAMP WITH TIME ZONE, $25::TIMESTAMP WITH TIME ZONE,
-      $26::TIMESTAMP WITH TIME ZONE)
+WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal,
+      epoch, head_id, meta, created_at, updated_at, expires_at)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END, $23::BIGINT, $22::VARCHAR, $24::JSONB, $25::TIMESTAMP WITH TIME ZONE,
+      $25::TIMESTAMP WITH TIME ZONE, $26::TIMESTAMP WITH TIME ZONE)
   ON CONFLICT (tenant, thread_id, namespace)
   DO UPDATE SET next_seq = (threads.next_seq + $27::BIGINT),
-    version = (threads.version + $28::BIGINT), epoch = CASE
+    version = (threads.version + $28::BIGINT),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
   WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $29::BIGINT
-  ELSE threads.epoch END, head_id = $23::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  ELSE threads.epoch END, head_id = $22::VARCHAR, previous_id = threads.head_id, created_at = CASE
   WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
   ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
     expires_at = $26::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
   WHERE (threads.expires_at IS NULL
     OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NULL
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -3039,39 +3466,49 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
-    $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($33::VARCHAR, head.previous_id), $23::VARCHAR) AS parent_id, head.seq AS seq
+    $22::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $31::JSONB AS meta,
+    $10::BIGINT AS raw_size, $32::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $33::TIMESTAMP WITH TIME ZONE AS created_at,
+    nullif(coalesce($34::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
-    seq = excluded.seq, run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT,
-    stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $32::TIMESTAMP WITH TIME ZONE)
+  DO UPDATE SET parent_id = nullif(coalesce($34::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $30::VARCHAR, meta = $31::JSONB, raw_size = $10::BIGINT,
+    stored_size = $32::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $33::TIMESTAMP WITH TIME ZONE)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
 -- log.appending.save(first=begin, expected=alive, parent=False, retain=True)
-WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id,
-      meta, created_at, updated_at, expires_at)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, $22::BIGINT, $23::VARCHAR,
-      $24::JSONB, $25::TIMESTAMP WITH TIME ZONE, $25::TIMESTAMP WITH TIME ZONE,
-      $26::TIMESTAMP WITH TIME ZONE)
+WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal,
+      epoch, head_id, meta, created_at, updated_at, expires_at)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END, $23::BIGINT, $22::VARCHAR, $24::JSONB, $25::TIMESTAMP WITH TIME ZONE,
+      $25::TIMESTAMP WITH TIME ZONE, $26::TIMESTAMP WITH TIME ZONE)
   ON CONFLICT (tenant, thread_id, namespace)
   DO UPDATE SET next_seq = (threads.next_seq + $27::BIGINT),
-    version = (threads.version + $28::BIGINT), epoch = CASE
+    version = (threads.version + $28::BIGINT),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
   WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $29::BIGINT
-  ELSE threads.epoch END, head_id = $23::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  ELSE threads.epoch END, head_id = $22::VARCHAR, previous_id = threads.head_id, created_at = CASE
   WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
   ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
     expires_at = $26::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
   WHERE (threads.expires_at IS NULL
     OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE)
   AND threads.deleted_at IS NULL
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -3085,35 +3522,36 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
-    $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($33::VARCHAR, head.previous_id), $23::VARCHAR) AS parent_id, head.seq AS seq
+    $22::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $31::JSONB AS meta,
+    $10::BIGINT AS raw_size, $32::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $33::TIMESTAMP WITH TIME ZONE AS created_at,
+    nullif(coalesce($34::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
-    seq = excluded.seq, run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT,
-    stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $32::TIMESTAMP WITH TIME ZONE),
+  DO UPDATE SET parent_id = nullif(coalesce($34::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $30::VARCHAR, meta = $31::JSONB, raw_size = $10::BIGINT,
+    stored_size = $32::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $33::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
   AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id != $23::VARCHAR
+  AND checkpoints.checkpoint_id != $22::VARCHAR
   AND checkpoints.seq <= (
     SELECT newest.seq
     FROM checkpoints AS newest
     WHERE newest.tenant = $1::VARCHAR
     AND newest.thread_id = $2::VARCHAR
     AND newest.namespace = $3::VARCHAR
-    AND newest.checkpoint_id != $23::VARCHAR
+    AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $34::INTEGER
-    OFFSET $35)
-  AND checkpoints.seq % $36::BIGINT != $37::BIGINT
-  AND checkpoints.created_at < $38::TIMESTAMP WITH TIME ZONE
+    LIMIT $35::INTEGER
+    OFFSET $36)
+  AND checkpoints.ordinal % $37::BIGINT != $38::BIGINT
+  AND checkpoints.occurred_at < $39::TIMESTAMP WITH TIME ZONE
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -3121,23 +3559,32 @@ SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
 -- log.appending.save(first=begin, expected=alive, parent=False, retain=False)
-WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id,
-      meta, created_at, updated_at, expires_at)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, $22::BIGINT, $23::VARCHAR,
-      $24::JSONB, $25::TIMESTAMP WITH TIME ZONE, $25::TIMESTAMP WITH TIME ZONE,
-      $26::TIMESTAMP WITH TIME ZONE)
+WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal,
+      epoch, head_id, meta, created_at, updated_at, expires_at)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.tenant = $1::VARCHAR
+        AND known.thread_id = $2::VARCHAR
+        AND known.namespace = $3::VARCHAR
+        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
+    ELSE 1 END, $23::BIGINT, $22::VARCHAR, $24::JSONB, $25::TIMESTAMP WITH TIME ZONE,
+      $25::TIMESTAMP WITH TIME ZONE, $26::TIMESTAMP WITH TIME ZONE)
   ON CONFLICT (tenant, thread_id, namespace)
   DO UPDATE SET next_seq = (threads.next_seq + $27::BIGINT),
-    version = (threads.version + $28::BIGINT), epoch = CASE
+    version = (threads.version + $28::BIGINT),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
   WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $29::BIGINT
-  ELSE threads.epoch END, head_id = $23::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  ELSE threads.epoch END, head_id = $22::VARCHAR, previous_id = threads.head_id, created_at = CASE
   WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
   ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
     expires_at = $26::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
   WHERE (threads.expires_at IS NULL
     OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE)
   AND threads.deleted_at IS NULL
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id),
+  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal AS ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -3151,42 +3598,50 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
-    $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($33::VARCHAR, head.previous_id), $23::VARCHAR) AS parent_id, head.seq AS seq
+    $22::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $31::JSONB AS meta,
+    $10::BIGINT AS raw_size, $32::BIGINT AS stored_size,
+    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $33::TIMESTAMP WITH TIME ZONE AS created_at,
+    nullif(coalesce($34::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
+    head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
-    seq = excluded.seq, run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT,
-    stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $32::TIMESTAMP WITH TIME ZONE)
+  DO UPDATE SET parent_id = nullif(coalesce($34::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+    seq = excluded.seq, run_id = $30::VARCHAR, meta = $31::JSONB, raw_size = $10::BIGINT,
+    stored_size = $32::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
+    created_at = $33::TIMESTAMP WITH TIME ZONE)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
 -- log.copying.copy_head()
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, previous_id,
-    meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
+    previous_id, meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
 SELECT threads.tenant AS tenant, $1::VARCHAR AS thread_id, $2::VARCHAR AS namespace,
-  $3::BIGINT AS next_seq, $4::BIGINT AS version, $5::BIGINT AS epoch, $6::VARCHAR AS head_id,
+  $3::BIGINT AS next_seq, $4::BIGINT AS version, (
+  SELECT coalesce(max(checkpoints.ordinal), 0) AS coalesce_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = $5::VARCHAR
+  AND checkpoints.thread_id = $6::VARCHAR
+  AND checkpoints.namespace = $7::VARCHAR
+  AND checkpoints.seq <= $8::BIGINT) AS last_ordinal, $9::BIGINT AS epoch, $10::VARCHAR AS head_id,
   NULL AS previous_id, threads.meta AS meta, threads.thread_id AS forked_thread,
-  $7::BIGINT AS forked_seq, $8::TIMESTAMP WITH TIME ZONE AS created_at,
-  $8::TIMESTAMP WITH TIME ZONE AS updated_at, threads.expires_at AS expires_at, NULL AS deleted_at
+  $8::BIGINT AS forked_seq, $11::TIMESTAMP WITH TIME ZONE AS created_at,
+  $11::TIMESTAMP WITH TIME ZONE AS updated_at, threads.expires_at AS expires_at, NULL AS deleted_at
 FROM threads
-WHERE threads.tenant = $9::VARCHAR
-AND threads.thread_id = $10::VARCHAR
-AND threads.namespace = $11::VARCHAR
+WHERE threads.tenant = $5::VARCHAR
+AND threads.thread_id = $6::VARCHAR
+AND threads.namespace = $7::VARCHAR
 
 -- log.copying.copy_rows(table=checkpoints)
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at)
+    raw_size, stored_size, occurred_at, created_at, ordinal)
 SELECT checkpoints.tenant AS tenant, $1::VARCHAR AS thread_id, $2::VARCHAR AS namespace,
   checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
   checkpoints.seq AS seq, checkpoints.run_id AS run_id, checkpoints.meta AS meta,
   checkpoints.raw_size AS raw_size, checkpoints.stored_size AS stored_size,
-  checkpoints.occurred_at AS occurred_at, checkpoints.created_at AS created_at
+  checkpoints.occurred_at AS occurred_at, checkpoints.created_at AS created_at,
+  checkpoints.ordinal AS ordinal
 FROM checkpoints
 WHERE checkpoints.tenant = $3::VARCHAR
 AND checkpoints.thread_id = $4::VARCHAR
@@ -3703,14 +4158,24 @@ WITH r_rows AS (
       $24::TEXT[], $25::TEXT[], $26::BIGINT[], $27::TIMESTAMP WITH TIME ZONE[]) AS r_given(tenant,
       thread_id, namespace, checkpoint_id, parent_id, back, base_checksum, kind, entry_key, parent_seq,
       base_seq, depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text,
-      occurred_at, stored_at, payload, run_id, meta, stored_size, created_at)),
+      occurred_at, stored_at, payload, run_id, meta, stored_size, created_at)), "new" AS (
+  SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
+    r_rows.back AS back
+  FROM r_rows
+  WHERE NOT (EXISTS (
+      SELECT checkpoints.seq
+      FROM checkpoints
+      WHERE checkpoints.tenant = r_rows.tenant
+      AND checkpoints.thread_id = r_rows.thread_id
+      AND checkpoints.namespace = r_rows.namespace
+      AND checkpoints.checkpoint_id = r_rows.checkpoint_id))),
 l_rows AS (
   SELECT l_given.tenant AS tenant, l_given.thread_id AS thread_id, l_given.namespace AS namespace,
     l_given.epoch AS epoch, l_given.saves AS saves, l_given.head_id AS head_id, l_given.now AS now,
-    l_given.expires_at AS expires_at, CAST(l_given.meta AS JSONB) AS meta
+    l_given.expires_at AS expires_at
   FROM unnest($28::TEXT[], $29::TEXT[], $30::TEXT[], $31::BIGINT[], $32::BIGINT[], $33::TEXT[],
-      $34::TIMESTAMP WITH TIME ZONE[], $35::TIMESTAMP WITH TIME ZONE[], $36::TEXT[]) AS l_given(tenant,
-      thread_id, namespace, epoch, saves, head_id, now, expires_at, meta)),
+      $34::TIMESTAMP WITH TIME ZONE[], $35::TIMESTAMP WITH TIME ZONE[]) AS l_given(tenant, thread_id,
+      namespace, epoch, saves, head_id, now, expires_at)),
 sound AS (
   SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
     count((
@@ -3725,8 +4190,13 @@ sound AS (
   GROUP BY r_rows.tenant, r_rows.thread_id, r_rows.namespace),
 head AS (UPDATE threads
   SET next_seq=(threads.next_seq + l_rows.saves), version=(threads.version + l_rows.saves),
-    head_id=l_rows.head_id, previous_id=threads.head_id, updated_at=l_rows.now,
-    expires_at=l_rows.expires_at
+    last_ordinal=(threads.last_ordinal + (
+      SELECT count(*) AS count_1
+      FROM "new"
+      WHERE "new".tenant = l_rows.tenant
+      AND "new".thread_id = l_rows.thread_id
+      AND "new".namespace = l_rows.namespace)), head_id=l_rows.head_id, previous_id=threads.head_id,
+    updated_at=l_rows.now, expires_at=l_rows.expires_at
   FROM l_rows, sound
   WHERE threads.tenant = l_rows.tenant
   AND threads.thread_id = l_rows.thread_id
@@ -3740,7 +4210,7 @@ head AS (UPDATE threads
     OR threads.expires_at > l_rows.now)
   AND threads.epoch = l_rows.epoch
   RETURNING threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-    threads.epoch, threads.previous_id),
+    threads.epoch, threads.previous_id, threads.last_ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -3756,12 +4226,18 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   AND head.thread_id = r_rows.thread_id
   AND head.namespace = r_rows.namespace),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
     r_rows.checkpoint_id AS checkpoint_id, r_rows.run_id AS run_id, r_rows.meta AS meta,
     r_rows.raw_size AS raw_size, r_rows.stored_size AS stored_size,
     r_rows.occurred_at AS occurred_at, r_rows.created_at AS created_at, coalesce(r_rows.parent_id,
-      head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq
+      head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq, head.last_ordinal - (
+    SELECT count(*) AS count_2
+    FROM "new"
+    WHERE "new".tenant = r_rows.tenant
+    AND "new".thread_id = r_rows.thread_id
+    AND "new".namespace = r_rows.namespace
+    AND "new".back < r_rows.back) AS ordinal
   FROM r_rows
   JOIN head ON head.tenant = r_rows.tenant
   AND head.thread_id = r_rows.thread_id
@@ -3771,7 +4247,7 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     raw_size = excluded.raw_size, stored_size = excluded.stored_size,
     occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.tenant, head.thread_id, head.namespace, head.next_seq, head.version, head.epoch,
-  head.previous_id
+  head.previous_id, head.last_ordinal
 FROM head
 
 -- log.grouped.save_many(first=begin)
@@ -3793,24 +4269,40 @@ WITH r_rows AS (
       $24::TEXT[], $25::TEXT[], $26::BIGINT[], $27::TIMESTAMP WITH TIME ZONE[]) AS r_given(tenant,
       thread_id, namespace, checkpoint_id, parent_id, back, base_checksum, kind, entry_key, parent_seq,
       base_seq, depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text,
-      occurred_at, stored_at, payload, run_id, meta, stored_size, created_at)),
+      occurred_at, stored_at, payload, run_id, meta, stored_size, created_at)), "new" AS (
+  SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
+    r_rows.back AS back
+  FROM r_rows
+  WHERE NOT (EXISTS (
+      SELECT checkpoints.seq
+      FROM checkpoints
+      WHERE checkpoints.tenant = r_rows.tenant
+      AND checkpoints.thread_id = r_rows.thread_id
+      AND checkpoints.namespace = r_rows.namespace
+      AND checkpoints.checkpoint_id = r_rows.checkpoint_id))),
 l_rows AS (
   SELECT l_given.tenant AS tenant, l_given.thread_id AS thread_id, l_given.namespace AS namespace,
     l_given.epoch AS epoch, l_given.saves AS saves, l_given.head_id AS head_id, l_given.now AS now,
-    l_given.expires_at AS expires_at, CAST(l_given.meta AS JSONB) AS meta
-  FROM unnest($28::TEXT[], $29::TEXT[], $30::TEXT[], $31::BIGINT[], $32::BIGINT[], $33::TEXT[],
-      $34::TIMESTAMP WITH TIME ZONE[], $35::TIMESTAMP WITH TIME ZONE[], $36::TEXT[]) AS l_given(tenant,
-      thread_id, namespace, epoch, saves, head_id, now, expires_at, meta)),
-head AS (INSERT INTO threads (tenant, thread_id, namespace, epoch, head_id, expires_at, meta,
-      next_seq, version, created_at, updated_at)
+    l_given.expires_at AS expires_at
+  FROM unnest($29::TEXT[], $30::TEXT[], $31::TEXT[], $32::BIGINT[], $33::BIGINT[], $34::TEXT[],
+      $35::TIMESTAMP WITH TIME ZONE[], $36::TIMESTAMP WITH TIME ZONE[]) AS l_given(tenant, thread_id,
+      namespace, epoch, saves, head_id, now, expires_at)),
+head AS (INSERT INTO threads (tenant, thread_id, namespace, epoch, head_id, expires_at, next_seq,
+      version, last_ordinal, meta, created_at, updated_at)
   SELECT l_rows.tenant AS tenant, l_rows.thread_id AS thread_id, l_rows.namespace AS namespace,
     l_rows.epoch AS epoch, l_rows.head_id AS head_id, l_rows.expires_at AS expires_at,
-    l_rows.meta AS meta, l_rows.saves + 1 AS next_seq, l_rows.saves AS version,
+    l_rows.saves + 1 AS next_seq, l_rows.saves AS version, (
+    SELECT count(*) AS count_1
+    FROM "new"
+    WHERE "new".tenant = l_rows.tenant
+    AND "new".thread_id = l_rows.thread_id
+    AND "new".namespace = l_rows.namespace) AS last_ordinal, $28::JSONB AS meta,
     l_rows.now AS created_at, l_rows.now AS updated_at
   FROM l_rows
   ON CONFLICT (tenant, thread_id, namespace)
   DO UPDATE SET next_seq = (threads.next_seq + excluded.version),
-    version = (threads.version + excluded.version), epoch = CASE
+    version = (threads.version + excluded.version),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
   WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $37::BIGINT
   ELSE threads.epoch END, head_id = excluded.head_id, previous_id = threads.head_id, created_at = CASE
   WHEN (threads.deleted_at IS NOT NULL) THEN excluded.created_at
@@ -3819,7 +4311,7 @@ head AS (INSERT INTO threads (tenant, thread_id, namespace, epoch, head_id, expi
   WHERE threads.expires_at IS NULL
   OR threads.expires_at > excluded.updated_at
   RETURNING threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-    threads.epoch, threads.previous_id),
+    threads.epoch, threads.previous_id, threads.last_ordinal),
 delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
       depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
       stored_at, payload, seq)
@@ -3835,12 +4327,18 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   AND head.thread_id = r_rows.thread_id
   AND head.namespace = r_rows.namespace),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
     r_rows.checkpoint_id AS checkpoint_id, r_rows.run_id AS run_id, r_rows.meta AS meta,
     r_rows.raw_size AS raw_size, r_rows.stored_size AS stored_size,
     r_rows.occurred_at AS occurred_at, r_rows.created_at AS created_at, coalesce(r_rows.parent_id,
-      head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq
+      head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq, head.last_ordinal - (
+    SELECT count(*) AS count_2
+    FROM "new"
+    WHERE "new".tenant = r_rows.tenant
+    AND "new".thread_id = r_rows.thread_id
+    AND "new".namespace = r_rows.namespace
+    AND "new".back < r_rows.back) AS ordinal
   FROM r_rows
   JOIN head ON head.tenant = r_rows.tenant
   AND head.thread_id = r_rows.thread_id
@@ -3850,7 +4348,7 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
     raw_size = excluded.raw_size, stored_size = excluded.stored_size,
     occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.tenant, head.thread_id, head.namespace, head.next_seq, head.version, head.epoch,
-  head.previous_id
+  head.previous_id, head.last_ordinal
 FROM head
 
 -- log.listing.list_entry_logs(scope=tenant)
@@ -4287,8 +4785,9 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN (
@@ -4298,8 +4797,8 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
       AND checkpoints.thread_id = listed.thread_id
       AND checkpoints.namespace = listed.namespace) AS ranked
     WHERE ranked.newer > $2
-    AND ranked.seq % $3::BIGINT != 0
-    AND ranked.created_at < $4::TIMESTAMP WITH TIME ZONE
+    AND ranked.ordinal % $3::BIGINT != 0
+    AND ranked.occurred_at < $4::TIMESTAMP WITH TIME ZONE
     ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
     LIMIT $5)
   SELECT found.tenant, found.thread_id, found.namespace, found.seq
@@ -4315,8 +4814,9 @@ AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.label) IN (
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN (
@@ -4326,8 +4826,8 @@ AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.label) IN (
       AND checkpoints.thread_id = listed.thread_id
       AND checkpoints.namespace = listed.namespace) AS ranked
     WHERE ranked.newer > $2
-    AND ranked.seq % $3::BIGINT != 0
-    AND ranked.created_at < $4::TIMESTAMP WITH TIME ZONE
+    AND ranked.ordinal % $3::BIGINT != 0
+    AND ranked.occurred_at < $4::TIMESTAMP WITH TIME ZONE
     ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
     LIMIT $5)
   SELECT going.tenant, going.thread_id, going.namespace, going.checkpoint_id
@@ -4363,14 +4863,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > $1
-      AND ranked.seq % $2::BIGINT != 0
-      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+      AND ranked.ordinal % $2::BIGINT != 0
+      AND ranked.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -4424,14 +4925,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > $1
-      AND ranked.seq % $2::BIGINT != 0
-      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+      AND ranked.ordinal % $2::BIGINT != 0
+      AND ranked.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -4487,14 +4989,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > $1
-      AND ranked.seq % $2::BIGINT != 0
-      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+      AND ranked.ordinal % $2::BIGINT != 0
+      AND ranked.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -4547,14 +5050,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > $1
-      AND ranked.seq % $2::BIGINT != 0
-      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+      AND ranked.ordinal % $2::BIGINT != 0
+      AND ranked.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -4612,14 +5116,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > $1
-      AND ranked.seq % $2::BIGINT != 0
-      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+      AND ranked.ordinal % $2::BIGINT != 0
+      AND ranked.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -4674,14 +5179,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > $1
-      AND ranked.seq % $2::BIGINT != 0
-      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+      AND ranked.ordinal % $2::BIGINT != 0
+      AND ranked.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -4738,14 +5244,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > $1
-      AND ranked.seq % $2::BIGINT != 0
-      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+      AND ranked.ordinal % $2::BIGINT != 0
+      AND ranked.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -4799,14 +5306,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > $1
-      AND ranked.seq % $2::BIGINT != 0
-      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+      AND ranked.ordinal % $2::BIGINT != 0
+      AND ranked.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -5409,9 +5917,9 @@ FROM (
 
 -- log.removing.bury(scope=log)
 UPDATE threads
-SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT), head_id=NULL,
-  previous_id=NULL, meta=$3::JSONB, forked_thread=NULL, forked_seq=NULL, expires_at=NULL,
-  deleted_at=$4::TIMESTAMP WITH TIME ZONE
+SET version=(threads.version + $1::BIGINT), last_ordinal=0, epoch=(threads.epoch + $2::BIGINT),
+  head_id=NULL, previous_id=NULL, meta=$3::JSONB, forked_thread=NULL, forked_seq=NULL,
+  expires_at=NULL, deleted_at=$4::TIMESTAMP WITH TIME ZONE
 WHERE threads.tenant = $5::VARCHAR
 AND threads.thread_id = $6::VARCHAR
 AND threads.namespace = $7::VARCHAR
@@ -5419,9 +5927,9 @@ AND threads.deleted_at IS NULL
 
 -- log.removing.bury(scope=thread)
 UPDATE threads
-SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT), head_id=NULL,
-  previous_id=NULL, meta=$3::JSONB, forked_thread=NULL, forked_seq=NULL, expires_at=NULL,
-  deleted_at=$4::TIMESTAMP WITH TIME ZONE
+SET version=(threads.version + $1::BIGINT), last_ordinal=0, epoch=(threads.epoch + $2::BIGINT),
+  head_id=NULL, previous_id=NULL, meta=$3::JSONB, forked_thread=NULL, forked_seq=NULL,
+  expires_at=NULL, deleted_at=$4::TIMESTAMP WITH TIME ZONE
 WHERE threads.tenant = $5::VARCHAR
 AND threads.thread_id = $6::VARCHAR
 AND threads.deleted_at IS NULL
@@ -6022,7 +6530,7 @@ ranked AS (
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
 SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
-  best.raw_size, best.stored_size, CAST(best.bits AS FLOAT) / CAST(CAST((
+  best.raw_size, best.stored_size, best.occurred_at, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score, deltas.search_text, best.namespace
 FROM (
@@ -6030,7 +6538,8 @@ FROM (
     checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,
     checkpoints.parent_id AS parent_id, checkpoints.seq AS seq, checkpoints.meta AS meta,
     checkpoints.created_at AS created_at, checkpoints.raw_size AS raw_size,
-    checkpoints.stored_size AS stored_size, ranked.bits AS bits
+    checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
+    ranked.bits AS bits
   FROM ranked
   JOIN checkpoints ON checkpoints.tenant = ranked.tenant
   AND checkpoints.thread_id = ranked.thread_id
@@ -6095,7 +6604,7 @@ ranked AS (
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
 SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
-  best.raw_size, best.stored_size, CAST(best.bits AS FLOAT) / CAST(CAST((
+  best.raw_size, best.stored_size, best.occurred_at, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score, deltas.search_text, best.namespace
 FROM (
@@ -6103,7 +6612,8 @@ FROM (
     checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,
     checkpoints.parent_id AS parent_id, checkpoints.seq AS seq, checkpoints.meta AS meta,
     checkpoints.created_at AS created_at, checkpoints.raw_size AS raw_size,
-    checkpoints.stored_size AS stored_size, ranked.bits AS bits
+    checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
+    ranked.bits AS bits
   FROM ranked
   JOIN checkpoints ON checkpoints.tenant = ranked.tenant
   AND checkpoints.thread_id = ranked.thread_id
@@ -8237,9 +8747,10 @@ VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INT
 
 -- transfer.statements.insert_row(table=checkpoints)
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at)
+    raw_size, stored_size, occurred_at, created_at, ordinal)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
-    $8::JSONB, $9::BIGINT, $10::BIGINT, $11::TIMESTAMP WITH TIME ZONE, $12::TIMESTAMP WITH TIME ZONE)
+    $8::JSONB, $9::BIGINT, $10::BIGINT, $11::TIMESTAMP WITH TIME ZONE, $12::TIMESTAMP WITH TIME ZONE,
+    $13::BIGINT)
 
 -- transfer.statements.insert_row(table=deltas)
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
@@ -8251,11 +8762,11 @@ VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::VARCHAR, $6::VARC
     $19::TIMESTAMP WITH TIME ZONE, $20::BYTEA)
 
 -- transfer.statements.insert_row(table=threads)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, previous_id,
-    meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, $6::BIGINT, $7::VARCHAR,
-    $8::VARCHAR, $9::JSONB, $10::VARCHAR, $11::BIGINT, $12::TIMESTAMP WITH TIME ZONE,
-    $13::TIMESTAMP WITH TIME ZONE, $14::TIMESTAMP WITH TIME ZONE, $15::TIMESTAMP WITH TIME ZONE)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
+    previous_id, meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, $6::BIGINT, $7::BIGINT,
+    $8::VARCHAR, $9::VARCHAR, $10::JSONB, $11::VARCHAR, $12::BIGINT, $13::TIMESTAMP WITH TIME ZONE,
+    $14::TIMESTAMP WITH TIME ZONE, $15::TIMESTAMP WITH TIME ZONE, $16::TIMESTAMP WITH TIME ZONE)
 
 -- transfer.statements.insert_row(table=store_items)
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
@@ -8266,8 +8777,9 @@ VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHA
 
 -- transfer.statements.list_heads(scope=tenant, after=True)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.epoch, threads.head_id, threads.previous_id, threads.meta, threads.forked_thread,
-  threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
+  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
+  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND (threads.thread_id, threads.namespace) > ($2::VARCHAR, $3::VARCHAR)
@@ -8276,8 +8788,9 @@ LIMIT $4
 
 -- transfer.statements.list_heads(scope=tenant, after=False)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.epoch, threads.head_id, threads.previous_id, threads.meta, threads.forked_thread,
-  threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
+  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
+  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 ORDER BY threads.tenant, threads.thread_id, threads.namespace
@@ -8285,8 +8798,9 @@ LIMIT $2
 
 -- transfer.statements.list_heads(scope=all, after=True)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.epoch, threads.head_id, threads.previous_id, threads.meta, threads.forked_thread,
-  threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
+  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
+  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.tenant != '~'
 AND (threads.tenant, threads.thread_id, threads.namespace) > ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR)
@@ -8295,8 +8809,9 @@ LIMIT $4
 
 -- transfer.statements.list_heads(scope=all, after=False)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.epoch, threads.head_id, threads.previous_id, threads.meta, threads.forked_thread,
-  threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
+  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
+  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.tenant != '~'
 ORDER BY threads.tenant, threads.thread_id, threads.namespace
@@ -8392,8 +8907,9 @@ AND store_items.key = $3::VARCHAR
 
 -- transfer.statements.read_log_head()
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.epoch, threads.head_id, threads.previous_id, threads.meta, threads.forked_thread,
-  threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
+  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
+  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
@@ -8402,7 +8918,8 @@ AND threads.namespace = $3::VARCHAR
 -- transfer.statements.read_rows(table=checkpoints)
 SELECT checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.checkpoint_id,
   checkpoints.parent_id, checkpoints.seq, checkpoints.run_id, checkpoints.meta,
-  checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at, checkpoints.created_at
+  checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at, checkpoints.created_at,
+  checkpoints.ordinal
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.thread_id = $2::VARCHAR

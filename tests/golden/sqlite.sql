@@ -12,7 +12,8 @@ AND checkpoints.created_at = ?
 
 -- checkpoints.queries.list_by_metadata(kind=text)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.namespace = ?
@@ -42,7 +43,8 @@ OFFSET ?
 
 -- checkpoints.queries.list_by_metadata(kind=number)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.namespace = ?
@@ -72,7 +74,8 @@ OFFSET ?
 
 -- checkpoints.queries.list_by_metadata(kind=true)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.namespace = ?
@@ -100,7 +103,8 @@ OFFSET ?
 
 -- checkpoints.queries.list_by_metadata(kind=false)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.namespace = ?
@@ -128,7 +132,8 @@ OFFSET ?
 
 -- checkpoints.queries.list_by_metadata(kind=null)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.namespace = ?
@@ -156,7 +161,8 @@ OFFSET ?
 
 -- checkpoints.queries.list_by_metadata(kind=container)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.namespace = ?
@@ -186,7 +192,8 @@ OFFSET ?
 
 -- checkpoints.queries.list_names(before=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.thread_id = ?
@@ -207,7 +214,8 @@ OFFSET ?
 
 -- checkpoints.queries.list_names(before=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.thread_id = ?
@@ -227,18 +235,22 @@ OFFSET ?
 
 -- checkpoints.queries.list_newest()
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 JOIN (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
+  JOIN checkpoints AS newest ON newest.tenant = threads.tenant
+  AND newest.thread_id = threads.thread_id
+  AND newest.namespace = threads.namespace
+  AND newest.checkpoint_id = threads.head_id
   WHERE threads.tenant = ?
   AND threads.namespace = ?
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
-  AND threads.head_id IS NOT NULL
-  ORDER BY threads.updated_at DESC
+  ORDER BY newest.created_at DESC
   LIMIT ?
   OFFSET ?) AS heads ON checkpoints.tenant = heads.tenant
 AND checkpoints.thread_id = heads.thread_id
@@ -357,7 +369,8 @@ ORDER BY chain.seq
 
 -- checkpoints.queries.read_name()
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.thread_id = ?
@@ -466,7 +479,7 @@ AND (EXISTS (
 -- checkpoints.snapshots.list_by_id(scope=log, until=True, after=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.thread_id = ?
@@ -491,7 +504,7 @@ OFFSET ?
 -- checkpoints.snapshots.list_by_id(scope=log, until=True, after=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.thread_id = ?
@@ -513,7 +526,7 @@ OFFSET ?
 -- checkpoints.snapshots.list_by_id(scope=log, until=False, after=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.thread_id = ?
@@ -537,7 +550,7 @@ OFFSET ?
 -- checkpoints.snapshots.list_by_id(scope=log, until=False, after=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.thread_id = ?
@@ -558,7 +571,7 @@ OFFSET ?
 -- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.namespace >= ?
@@ -584,7 +597,7 @@ OFFSET ?
 -- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.namespace >= ?
@@ -607,7 +620,7 @@ OFFSET ?
 -- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.namespace >= ?
@@ -632,7 +645,7 @@ OFFSET ?
 -- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.namespace >= ?
@@ -654,7 +667,7 @@ OFFSET ?
 -- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.namespace >= ?
@@ -679,7 +692,7 @@ OFFSET ?
 -- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.namespace >= ?
@@ -701,7 +714,7 @@ OFFSET ?
 -- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=True)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.namespace >= ?
@@ -725,7 +738,7 @@ OFFSET ?
 -- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=False)
 SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.namespace
+  checkpoints.occurred_at, checkpoints.namespace
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.namespace >= ?
@@ -1209,8 +1222,16 @@ AND store_items."key" = ?
 
 -- log.appending.advance(based=True, expected=any, parent=True)
 UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=?
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = ?
+      AND known.thread_id = ?
+      AND known.namespace = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -1233,12 +1254,20 @@ AND (EXISTS (
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
     AND checkpoints.checkpoint_id = ?))
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
 
 -- log.appending.advance(based=True, expected=any, parent=False)
 UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=?
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = ?
+      AND known.thread_id = ?
+      AND known.namespace = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -1254,12 +1283,20 @@ AND (EXISTS (
     AND deltas.namespace = threads.namespace
     AND deltas.seq = ?
     AND deltas.checksum = ?))
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
 
 -- log.appending.advance(based=True, expected=head, parent=True)
 UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=?
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = ?
+      AND known.thread_id = ?
+      AND known.namespace = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -1283,12 +1320,20 @@ AND (EXISTS (
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
     AND checkpoints.checkpoint_id = ?))
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
 
 -- log.appending.advance(based=True, expected=head, parent=False)
 UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=?
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = ?
+      AND known.thread_id = ?
+      AND known.namespace = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -1305,12 +1350,20 @@ AND (EXISTS (
     AND deltas.namespace = threads.namespace
     AND deltas.seq = ?
     AND deltas.checksum = ?))
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
 
 -- log.appending.advance(based=True, expected=none, parent=True)
 UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=?
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = ?
+      AND known.thread_id = ?
+      AND known.namespace = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -1334,12 +1387,20 @@ AND (EXISTS (
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
     AND checkpoints.checkpoint_id = ?))
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
 
 -- log.appending.advance(based=True, expected=none, parent=False)
 UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=?
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = ?
+      AND known.thread_id = ?
+      AND known.namespace = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -1356,12 +1417,20 @@ AND (EXISTS (
     AND deltas.namespace = threads.namespace
     AND deltas.seq = ?
     AND deltas.checksum = ?))
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
 
 -- log.appending.advance(based=False, expected=any, parent=True)
 UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=?
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = ?
+      AND known.thread_id = ?
+      AND known.namespace = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -1375,24 +1444,40 @@ AND (EXISTS (
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
     AND checkpoints.checkpoint_id = ?))
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
 
 -- log.appending.advance(based=False, expected=any, parent=False)
 UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=?
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = ?
+      AND known.thread_id = ?
+      AND known.namespace = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
 
 -- log.appending.advance(based=False, expected=head, parent=True)
 UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=?
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = ?
+      AND known.thread_id = ?
+      AND known.namespace = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -1407,12 +1492,20 @@ AND (EXISTS (
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
     AND checkpoints.checkpoint_id = ?))
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
 
 -- log.appending.advance(based=False, expected=head, parent=False)
 UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=?
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = ?
+      AND known.thread_id = ?
+      AND known.namespace = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -1420,12 +1513,20 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
 AND threads.head_id = ?
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
 
 -- log.appending.advance(based=False, expected=none, parent=True)
 UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=?
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = ?
+      AND known.thread_id = ?
+      AND known.namespace = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -1440,12 +1541,20 @@ AND (EXISTS (
     AND checkpoints.thread_id = threads.thread_id
     AND checkpoints.namespace = threads.namespace
     AND checkpoints.checkpoint_id = ?))
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
 
 -- log.appending.advance(based=False, expected=none, parent=False)
 UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), head_id=?,
-  previous_id=threads.head_id, updated_at=?, expires_at=?
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = ?
+      AND known.thread_id = ?
+      AND known.namespace = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -1453,28 +1562,46 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
 AND threads.head_id IS NULL
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
 
 -- log.appending.begin(expected=any)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, meta,
-    created_at, updated_at, expires_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
+    meta, created_at, updated_at, expires_at)
+VALUES (?, ?, ?, ?, ?, CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = ?
+      AND known.thread_id = ?
+      AND known.namespace = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, thread_id, namespace)
-DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?), epoch = CASE
+DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?),
+  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
 ELSE threads.epoch END, head_id = ?, previous_id = threads.head_id, created_at = CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN ?
 ELSE threads.created_at END, updated_at = ?, expires_at = ?, deleted_at = NULL
 WHERE threads.expires_at IS NULL
 OR threads.expires_at > ?
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
 
 -- log.appending.begin(expected=none)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, meta,
-    created_at, updated_at, expires_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
+    meta, created_at, updated_at, expires_at)
+VALUES (?, ?, ?, ?, ?, CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = ?
+      AND known.thread_id = ?
+      AND known.namespace = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, thread_id, namespace)
-DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?), epoch = CASE
+DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?),
+  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
 ELSE threads.epoch END, head_id = ?, previous_id = threads.head_id, created_at = CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN ?
@@ -1482,14 +1609,23 @@ ELSE threads.created_at END, updated_at = ?, expires_at = ?, deleted_at = NULL
 WHERE (threads.expires_at IS NULL
   OR threads.expires_at > ?)
 AND threads.head_id IS NULL
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
 
 -- log.appending.begin(expected=alive)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, meta,
-    created_at, updated_at, expires_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
+    meta, created_at, updated_at, expires_at)
+VALUES (?, ?, ?, ?, ?, CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.tenant = ?
+      AND known.thread_id = ?
+      AND known.namespace = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, thread_id, namespace)
-DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?), epoch = CASE
+DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?),
+  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
 ELSE threads.epoch END, head_id = ?, previous_id = threads.head_id, created_at = CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN ?
@@ -1497,7 +1633,7 @@ ELSE threads.created_at END, updated_at = ?, expires_at = ?, deleted_at = NULL
 WHERE (threads.expires_at IS NULL
   OR threads.expires_at > ?)
 AND threads.deleted_at IS NULL
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id
+RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
 
 -- log.appending.forget_names()
 DELETE FROM checkpoints
@@ -1515,13 +1651,13 @@ AND checkpoints.seq <= (
   ORDER BY newest.seq DESC
   LIMIT ?
   OFFSET ?)
-AND checkpoints.seq % ? != ?
-AND checkpoints.created_at < ?
+AND checkpoints.ordinal % ? != ?
+AND checkpoints.occurred_at < ?
 
 -- log.appending.put_checkpoint()
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at)
-VALUES (?, ?, ?, ?, nullif(coalesce(?, ?), ?), ?, ?, ?, ?, ?, ?, ?)
+    raw_size, stored_size, occurred_at, created_at, ordinal)
+VALUES (?, ?, ?, ?, nullif(coalesce(?, ?), ?), ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
 DO UPDATE SET parent_id = nullif(coalesce(?, checkpoints.parent_id), ?), seq = ?, run_id = ?,
   meta = ?, raw_size = ?, stored_size = ?, occurred_at = ?, created_at = ?
@@ -1533,12 +1669,17 @@ INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_s
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- log.copying.copy_head()
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, previous_id,
-    meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
-SELECT threads.tenant AS tenant, ? AS thread_id, ? AS namespace, ? AS next_seq, ? AS version,
-  ? AS epoch, ? AS head_id, NULL AS previous_id, threads.meta AS meta,
-  threads.thread_id AS forked_thread, ? AS forked_seq, ? AS created_at, ? AS updated_at,
-  threads.expires_at AS expires_at, NULL AS deleted_at
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
+    previous_id, meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
+SELECT threads.tenant AS tenant, ? AS thread_id, ? AS namespace, ? AS next_seq, ? AS version, (
+  SELECT coalesce(max(checkpoints.ordinal), 0) AS coalesce_1
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.thread_id = ?
+  AND checkpoints.namespace = ?
+  AND checkpoints.seq <= ?) AS last_ordinal, ? AS epoch, ? AS head_id, NULL AS previous_id,
+  threads.meta AS meta, threads.thread_id AS forked_thread, ? AS forked_seq, ? AS created_at,
+  ? AS updated_at, threads.expires_at AS expires_at, NULL AS deleted_at
 FROM threads
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
@@ -1546,12 +1687,13 @@ AND threads.namespace = ?
 
 -- log.copying.copy_rows(table=checkpoints)
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at)
+    raw_size, stored_size, occurred_at, created_at, ordinal)
 SELECT checkpoints.tenant AS tenant, ? AS thread_id, ? AS namespace,
   checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
   checkpoints.seq AS seq, checkpoints.run_id AS run_id, checkpoints.meta AS meta,
   checkpoints.raw_size AS raw_size, checkpoints.stored_size AS stored_size,
-  checkpoints.occurred_at AS occurred_at, checkpoints.created_at AS created_at
+  checkpoints.occurred_at AS occurred_at, checkpoints.created_at AS created_at,
+  checkpoints.ordinal AS ordinal
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.thread_id = ?
@@ -2406,16 +2548,17 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
           FROM json_each(?) AS each) AS each_listed)
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN listed ON checkpoints.tenant = listed.tenant
       AND checkpoints.thread_id = listed.thread_id
       AND checkpoints.namespace = listed.namespace) AS ranked
     WHERE ranked.newer > ?
-    AND ranked.seq % ? != 0
-    AND ranked.created_at < ?
+    AND ranked.ordinal % ? != 0
+    AND ranked.occurred_at < ?
     ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
     LIMIT ?
     OFFSET ?)
@@ -2439,16 +2582,17 @@ AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.label) IN (
           FROM json_each(?) AS each) AS each_listed)
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN listed ON checkpoints.tenant = listed.tenant
       AND checkpoints.thread_id = listed.thread_id
       AND checkpoints.namespace = listed.namespace) AS ranked
     WHERE ranked.newer > ?
-    AND ranked.seq % ? != 0
-    AND ranked.created_at < ?
+    AND ranked.ordinal % ? != 0
+    AND ranked.occurred_at < ?
     ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
     LIMIT ?
     OFFSET ?)
@@ -2486,14 +2630,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > ?
-      AND ranked.seq % ? != 0
-      AND ranked.created_at < ?) THEN 1
+      AND ranked.ordinal % ? != 0
+      AND ranked.occurred_at < ?) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -2548,14 +2693,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > ?
-      AND ranked.seq % ? != 0
-      AND ranked.created_at < ?) THEN 1
+      AND ranked.ordinal % ? != 0
+      AND ranked.occurred_at < ?) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -2612,14 +2758,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > ?
-      AND ranked.seq % ? != 0
-      AND ranked.created_at < ?) THEN 1
+      AND ranked.ordinal % ? != 0
+      AND ranked.occurred_at < ?) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -2673,14 +2820,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > ?
-      AND ranked.seq % ? != 0
-      AND ranked.created_at < ?) THEN 1
+      AND ranked.ordinal % ? != 0
+      AND ranked.occurred_at < ?) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -2739,14 +2887,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > ?
-      AND ranked.seq % ? != 0
-      AND ranked.created_at < ?) THEN 1
+      AND ranked.ordinal % ? != 0
+      AND ranked.occurred_at < ?) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -2802,14 +2951,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > ?
-      AND ranked.seq % ? != 0
-      AND ranked.created_at < ?) THEN 1
+      AND ranked.ordinal % ? != 0
+      AND ranked.occurred_at < ?) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -2867,14 +3017,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > ?
-      AND ranked.seq % ? != 0
-      AND ranked.created_at < ?) THEN 1
+      AND ranked.ordinal % ? != 0
+      AND ranked.occurred_at < ?) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -2929,14 +3080,15 @@ FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.newer > ?
-      AND ranked.seq % ? != 0
-      AND ranked.created_at < ?) THEN 1
+      AND ranked.ordinal % ? != 0
+      AND ranked.occurred_at < ?) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
+        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN page ON checkpoints.tenant = page.tenant
@@ -3571,8 +3723,8 @@ FROM listed
 
 -- log.removing.bury(scope=log)
 UPDATE threads
-SET version=(threads.version + ?), epoch=(threads.epoch + ?), head_id=NULL, previous_id=NULL,
-  meta=?, forked_thread=NULL, forked_seq=NULL, expires_at=NULL, deleted_at=?
+SET version=(threads.version + ?), last_ordinal=0, epoch=(threads.epoch + ?), head_id=NULL,
+  previous_id=NULL, meta=?, forked_thread=NULL, forked_seq=NULL, expires_at=NULL, deleted_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.namespace = ?
@@ -3580,8 +3732,8 @@ AND threads.deleted_at IS NULL
 
 -- log.removing.bury(scope=thread)
 UPDATE threads
-SET version=(threads.version + ?), epoch=(threads.epoch + ?), head_id=NULL, previous_id=NULL,
-  meta=?, forked_thread=NULL, forked_seq=NULL, expires_at=NULL, deleted_at=?
+SET version=(threads.version + ?), last_ordinal=0, epoch=(threads.epoch + ?), head_id=NULL,
+  previous_id=NULL, meta=?, forked_thread=NULL, forked_seq=NULL, expires_at=NULL, deleted_at=?
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND threads.deleted_at IS NULL
@@ -4179,7 +4331,7 @@ ranked AS (
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
 SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
-  best.raw_size, best.stored_size, CAST(best.bits AS FLOAT) / (CAST((
+  best.raw_size, best.stored_size, best.occurred_at, CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score, deltas.search_text, best.namespace
 FROM (
@@ -4187,7 +4339,8 @@ FROM (
     checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,
     checkpoints.parent_id AS parent_id, checkpoints.seq AS seq, checkpoints.meta AS meta,
     checkpoints.created_at AS created_at, checkpoints.raw_size AS raw_size,
-    checkpoints.stored_size AS stored_size, ranked.bits AS bits
+    checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
+    ranked.bits AS bits
   FROM ranked
   JOIN checkpoints ON checkpoints.tenant = ranked.tenant
   AND checkpoints.thread_id = ranked.thread_id
@@ -4255,7 +4408,7 @@ ranked AS (
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
 SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
-  best.raw_size, best.stored_size, CAST(best.bits AS FLOAT) / (CAST((
+  best.raw_size, best.stored_size, best.occurred_at, CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score, deltas.search_text, best.namespace
 FROM (
@@ -4263,7 +4416,8 @@ FROM (
     checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,
     checkpoints.parent_id AS parent_id, checkpoints.seq AS seq, checkpoints.meta AS meta,
     checkpoints.created_at AS created_at, checkpoints.raw_size AS raw_size,
-    checkpoints.stored_size AS stored_size, ranked.bits AS bits
+    checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
+    ranked.bits AS bits
   FROM ranked
   JOIN checkpoints ON checkpoints.tenant = ranked.tenant
   AND checkpoints.thread_id = ranked.thread_id
@@ -4933,11 +5087,11 @@ JOIN sqlite_schema AS made ON made.name = pages.name
 SELECT 'threads' AS name, 'threads' AS owner, 'table' AS kind,
   coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
         0) + coalesce(length(namespace), 0) + coalesce(length(next_seq), 0) + coalesce(length(version),
-        0) + coalesce(length(epoch), 0) + coalesce(length(head_id), 0) + coalesce(length(previous_id),
-        0) + coalesce(length(meta), 0) + coalesce(length(forked_thread),
-        0) + coalesce(length(forked_seq), 0) + coalesce(length(created_at),
-        0) + coalesce(length(updated_at), 0) + coalesce(length(expires_at),
-        0) + coalesce(length(deleted_at), 0) + 16), 0) AS bytes
+        0) + coalesce(length(last_ordinal), 0) + coalesce(length(epoch), 0) + coalesce(length(head_id),
+        0) + coalesce(length(previous_id), 0) + coalesce(length(meta),
+        0) + coalesce(length(forked_thread), 0) + coalesce(length(forked_seq),
+        0) + coalesce(length(created_at), 0) + coalesce(length(updated_at),
+        0) + coalesce(length(expires_at), 0) + coalesce(length(deleted_at), 0) + 16), 0) AS bytes
 FROM threads
 UNION ALL
 SELECT 'pk_threads' AS name, 'threads' AS owner, 'index' AS kind,
@@ -4959,7 +5113,8 @@ SELECT 'checkpoints' AS name, 'checkpoints' AS owner, 'table' AS kind,
         0) + coalesce(length(namespace), 0) + coalesce(length(checkpoint_id),
         0) + coalesce(length(parent_id), 0) + coalesce(length(seq), 0) + coalesce(length(run_id),
         0) + coalesce(length(meta), 0) + coalesce(length(raw_size), 0) + coalesce(length(stored_size),
-        0) + coalesce(length(occurred_at), 0) + coalesce(length(created_at), 0) + 16), 0) AS bytes
+        0) + coalesce(length(occurred_at), 0) + coalesce(length(created_at),
+        0) + coalesce(length(ordinal), 0) + 16), 0) AS bytes
 FROM checkpoints
 UNION ALL
 SELECT 'pk_checkpoints' AS name, 'checkpoints' AS owner, 'index' AS kind,
@@ -5677,8 +5832,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- transfer.statements.insert_row(table=checkpoints)
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    raw_size, stored_size, occurred_at, created_at, ordinal)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- transfer.statements.insert_row(table=deltas)
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
@@ -5687,9 +5842,9 @@ INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_s
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- transfer.statements.insert_row(table=threads)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, head_id, previous_id,
-    meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
+    previous_id, meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- transfer.statements.insert_row(table=store_items)
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
@@ -5698,8 +5853,9 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- transfer.statements.list_heads(scope=tenant, after=True)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.epoch, threads.head_id, threads.previous_id, threads.meta, threads.forked_thread,
-  threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
+  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
+  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.tenant = ?
 AND (threads.thread_id, threads.namespace) > (?, ?)
@@ -5709,8 +5865,9 @@ OFFSET ?
 
 -- transfer.statements.list_heads(scope=tenant, after=False)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.epoch, threads.head_id, threads.previous_id, threads.meta, threads.forked_thread,
-  threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
+  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
+  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.tenant = ?
 ORDER BY threads.tenant, threads.thread_id, threads.namespace
@@ -5719,8 +5876,9 @@ OFFSET ?
 
 -- transfer.statements.list_heads(scope=all, after=True)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.epoch, threads.head_id, threads.previous_id, threads.meta, threads.forked_thread,
-  threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
+  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
+  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.tenant != '~'
 AND (threads.tenant, threads.thread_id, threads.namespace) > (?, ?, ?)
@@ -5730,8 +5888,9 @@ OFFSET ?
 
 -- transfer.statements.list_heads(scope=all, after=False)
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.epoch, threads.head_id, threads.previous_id, threads.meta, threads.forked_thread,
-  threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
+  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
+  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.tenant != '~'
 ORDER BY threads.tenant, threads.thread_id, threads.namespace
@@ -5824,8 +5983,9 @@ AND store_items."key" = ?
 
 -- transfer.statements.read_log_head()
 SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.epoch, threads.head_id, threads.previous_id, threads.meta, threads.forked_thread,
-  threads.forked_seq, threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at
+  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
+  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
@@ -5834,7 +5994,8 @@ AND threads.namespace = ?
 -- transfer.statements.read_rows(table=checkpoints)
 SELECT checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.checkpoint_id,
   checkpoints.parent_id, checkpoints.seq, checkpoints.run_id, checkpoints.meta,
-  checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at, checkpoints.created_at
+  checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at, checkpoints.created_at,
+  checkpoints.ordinal
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.thread_id = ?

@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import uuid4
@@ -17,7 +18,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -496,3 +497,25 @@ async def test_a_reader_that_is_not_installed_is_named(
 
     assert refused.exit_code not in (0, 2)
     assert f"pip install langgraph-checkpoint-{package}" in refused.stderr
+
+
+async def test_history_keeps_its_times_and_retention_goes_by_them(
+    place: Place, db: Database
+) -> None:
+    now = datetime.now(UTC).isoformat()
+    told = ["2020-01-01T00:00:00+00:00", "2021-06-01T12:30:00.500000+02:00", now]
+    async with place.saver() as saver:
+        await saver.setup()
+        config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+        for step, ts in enumerate(told):
+            checkpoint = {**empty_checkpoint(), "ts": ts}
+            config = await saver.aput(config, checkpoint, {"source": "loop", "step": step}, {})
+
+    await import_langgraph(place.url, db)
+
+    keep = MemalchemySaver(db).checkpointer("")
+    infos = [info async for info in keep.history("t")][::-1]
+    assert [info.occurred_at for info in infos] == [datetime.fromisoformat(ts) for ts in told]
+    assert all(datetime.now(UTC) - info.created_at < timedelta(minutes=5) for info in infos)
+    assert await keep.prune(older_than=timedelta(days=30), all_namespaces=True) == 2
+    assert await keep.list_checkpoints("t") == [infos[-1].checkpoint_id]

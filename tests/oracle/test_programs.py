@@ -30,7 +30,8 @@ NOW = datetime(2030, 1, 2, 3, 4, 5, 678901)
 
 def position(seq: int, previous: str | None = None, epoch: int = 7) -> Answer:
     """What RETURNING says of an allotted position; numbers come as text."""
-    return Answer([{"seq": seq, "version": seq, "epoch": epoch, "previous_id": previous}])
+    row = {"seq": seq, "version": seq, "epoch": epoch, "previous_id": previous, "ordinal": seq}
+    return Answer([row])
 
 
 def head(head_id: str | None = "one", *, next_seq: int = 2, deleted: bool = False) -> Answer:
@@ -391,6 +392,7 @@ def found(text: str) -> dict[str, Any]:
         "created_at": NOW,
         "raw_size": 1,
         "stored_size": 1,
+        "occurred_at": NOW,
         "score": 0.5,
         "search_text": text,
     }

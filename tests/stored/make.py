@@ -39,6 +39,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "migrations")]
 from programs import postgres_program  # noqa: E402
 
 from memalchemy import Checkpointer, Database, migrate  # noqa: E402
+from memalchemy.schema import Base  # noqa: E402
 from servers import Postgres, postgres_server  # noqa: E402
 
 TENANT = "stored"
@@ -122,8 +123,10 @@ def make_oracle(source: Path, target: Path) -> None:
     ]
     connection = sqlite3.connect(source)
     for table in migrate.TABLES:
-        rows = connection.execute(f"SELECT * FROM {table} WHERE tenant <> '~'")
-        names = [column[0] for column in rows.description]
+        # Not `*`: SQLite's tables have a rowid that is no column elsewhere.
+        names = list(Base.metadata.tables[table].columns.keys())
+        listed = ", ".join(f'"{name}"' for name in names)
+        rows = connection.execute(f"SELECT {listed} FROM {table} WHERE tenant <> '~'")
         for row in rows:
             values = ", ".join(map(_oracle_literal, names, row))
             lines += [f"INSERT INTO {table} ({', '.join(names)}) VALUES ({values})", "/"]

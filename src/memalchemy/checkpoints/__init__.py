@@ -135,6 +135,7 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
         expected_parent: str | Unset | None = UNSET,
         lineage: str | Unset | None = UNSET,
         run_id: str | None = None,
+        occurred_at: datetime | None = None,
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> str:
@@ -153,6 +154,8 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
             lineage: record this as its parent, whether it is there or not (``None``: it has none),
                 for a host that keeps track of that itself; the state is appended to the newest.
             run_id: what made it, for `delete_runs`.
+            occurred_at: when the step happened, an aware datetime, for an import of what happened
+                earlier; now, if not given. ``older_than`` of retention goes by it.
             ttl: in place of the checkpointer's own. The last save counts: after one without any,
                 the thread does not expire.
 
@@ -161,7 +164,10 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
             Conflict: *expected_parent* is not the newest.
             ThreadDeleted: a parent was named and the thread has been deleted since.
             NotFound: *parent_id* is not there.
-            ValueError: *parent_id* and *lineage* were given.
+            ValueError: *parent_id* and *lineage* were given; *occurred_at* has no time zone.
+
+        What is saved is *state* as it is when the call begins to run: changing it while the call
+        waits changes nothing.
         """
         log = self._log(thread_id)
         checkpoint_id = check_name(checkpoint_id, "checkpoint_id") if checkpoint_id else uuid4().hex
@@ -171,6 +177,9 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
                 check_name(value, name)
         if parent_id is not None and lineage is not UNSET:
             raise ValueError("give parent_id= to branch off it, or lineage= to record it; not both")
+        if occurred_at is not None and occurred_at.tzinfo is None:
+            raise ValueError("occurred_at= is an aware datetime; this one has no time zone")
+        checked = check_metadata(metadata)
         mapping, fallback = await self._mapping_of(state, thread_id, connection)
         life = self._ttl if ttl is None else to_lifetime(ttl)
         if checkpoint_id in (parent_id, lineage):
@@ -182,12 +191,13 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
             checkpoint_id=checkpoint_id,
             state=mapping,
             encoded=await encode_off_loop(mapping, fallback, cached),
-            metadata=check_metadata(metadata),
+            metadata=checked,
             parent_id=parent_id,
             lineage=lineage,
             run_id=run_id,
             expected_parent=expected_parent,
             now=now,
+            occurred_at=now if occurred_at is None else occurred_at,
             expires_at=None if life is None else now + life,
         )
         with operation("checkpoint.save", **self._about(thread_id, checkpoint_id)) as event:

@@ -6,9 +6,9 @@ is never filled from a transaction that may still roll back.
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 
+from memalchemy import _forks
 from memalchemy.checkpoints.chain import CODEC, Tip
 from memalchemy.database import Database
 from memalchemy.database.sharing import shared
@@ -26,7 +26,7 @@ class TipCache:
         self.max_bytes = max_bytes
         self.bytes = 0
         self._tips: OrderedDict[Log, tuple[Tip, int]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = _forks.lock()
 
     @classmethod
     def of(cls, db: Database) -> TipCache:

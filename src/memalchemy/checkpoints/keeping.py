@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -22,6 +23,9 @@ from memalchemy.keys import decode_namespace, encode_namespace
 from memalchemy.log import Log, entries
 from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.search.scope import scope_binds
+from memalchemy.space.reclaiming import erase_remains
+
+_log = logging.getLogger(__name__)
 
 # An expired thread is gone for every reader, but forget erases it, so export writes it out.
 _BEFORE_ANY_EXPIRY = datetime(1970, 1, 1, tzinfo=UTC)
@@ -74,8 +78,13 @@ class Keeping(Scope):
         and no word of them in a text index. A thread has *metadata* if one of its checkpoints has
         each of it, an item of a store if its own metadata has all; its vectors go too. Returns how
         many checkpoints, entries and items went. `export` with the same argument writes out the
-        same checkpoints and entries. What the database itself keeps (free pages, write-ahead logs,
-        backups) is beyond it.
+        same checkpoints and entries.
+
+        In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the
+        write-ahead log neither; where that could not be done, because somebody was reading, a
+        warning is logged that names the command to run. On a server the pages keep dead rows until
+        `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are beyond it:
+        see docs/retention.md. Nothing of this is done for a host's *connection*.
         """
         _exactly_one(tenant, thread_id, metadata)
         with operation(
@@ -83,6 +92,13 @@ class Keeping(Scope):
         ) as event:
             erased = await self._forget(tenant, thread_id, metadata, connection, event)
             event.details["erased"] = erased
+            for left in () if connection is not None else await erase_remains(self.db, event):
+                event.details["remains"] = True
+                _log.warning(
+                    "the rows were erased, but the file may still hold what was in them: %s (%s)",
+                    left.reason,
+                    ", ".join(left.commands),
+                )
         return erased
 
     async def _forget(

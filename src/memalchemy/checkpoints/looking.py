@@ -90,7 +90,7 @@ class Looking(Scope):
     ) -> dict[str, Any] | None:
         """What is known of a checkpoint without its state, the newest without an id.
 
-        Keys: thread_id, checkpoint_id, parent_id, seq, metadata, created_at, raw_size, stored_size.
+        Keys: those of `CheckpointInfo`.
         """
         info = await self._info(thread_id, checkpoint_id, connection)
         return None if info is None else info.as_dict()
@@ -133,7 +133,7 @@ class Looking(Scope):
         offset: int = 0,
         connection: HostConnection | None = None,
     ) -> list[str]:
-        """The ids of threads with a checkpoint, most recently saved first.
+        """The ids of threads with a checkpoint, most recently written to first.
 
         *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``. *offset*
         leaves out as many of the first; a thread that is saved meanwhile moves to the front.

@@ -75,6 +75,8 @@ class Pending(Scope):
             return
         content = [(place, *write) for place, write in zip(places, given, strict=True)]
         heavy = values.is_heavy(value for _, value in given)
+        if heavy:  # the caller may change them while a thread encodes them
+            content = [values.frozen(one) for one in content]
         payload, checksum = await off_loop(
             OFF_LOOP_BYTES if heavy else 0,
             partial(codec.encode_writes, task_id, task_path, content),

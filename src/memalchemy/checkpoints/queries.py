@@ -44,6 +44,7 @@ INFO = (
     "created_at",
     "raw_size",
     "stored_size",
+    "occurred_at",
 )
 _SCOPE = ("tenant", "namespace")
 
@@ -189,12 +190,18 @@ def find_saved(d: Dialect) -> Executable:
 def list_newest(d: Dialect) -> Executable:
     """The newest checkpoints over all threads.
 
-    The newest N are all in the N threads saved last, so older threads' names are not read.
+    The newest N are all in the N threads saved last, so of older threads one name is read. When a
+    thread was saved last, its newest checkpoint says: other writes move the thread's own clock.
     """
+    newest = CHECKPOINTS.alias("newest")
     heads = (
         select(*(THREADS.c[name] for name in Log._fields))
-        .where(_in_scope(THREADS), live(), THREADS.c.head_id.is_not(None))
-        .order_by(THREADS.c.updated_at.desc())
+        .join(
+            newest,
+            and_(same_log(newest, THREADS), newest.c.checkpoint_id == THREADS.c.head_id),
+        )
+        .where(_in_scope(THREADS), live())
+        .order_by(newest.c.created_at.desc())
         .limit(bindparam("p_limit"))
         .subquery("heads")
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -33,6 +33,8 @@ from memalchemy.statements import Program
 
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
+
 TRIES = 20
 DELTA_TRIES = 3
 
@@ -45,6 +47,8 @@ class Encoded:
     textual: frozenset[str]
     parent: Comparison | None
     """It, held against what the cache had for its parent."""
+    waited: bool
+    """Whether others ran while it was encoded: the caller's object may have changed since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ class Request:
     run_id: str | None
     expected_parent: str | Unset | None
     now: datetime
+    occurred_at: datetime
     expires_at: datetime | None
 
 
@@ -92,7 +97,7 @@ class Saver:
             tip = await self._tip(request, connection, event, fresh=attempt > 0)
             size = values.state_size(request.encoded.parts)
             # The caller's object may change while we wait; what was encoded does not.
-            waited = not event.cache_hit or size >= OFF_LOOP_BYTES
+            waited = request.encoded.waited or not event.cache_hit or size >= OFF_LOOP_BYTES
             state = None if waited else request.state
             # Others can go on deleting bases; a snapshot needs none.
             snapshot = attempt >= DELTA_TRIES
@@ -128,23 +133,32 @@ class Saver:
             await self._sweep(request.log, new, connection)
 
     async def _sweep(self, log: Log, newest: Tip, connection: HostConnection | None) -> None:
-        """Remove what the log no longer needs. The save has happened: its answer does not wait on
-        whether this works, and the next snapshot sweeps again.
+        """Remove what the log no longer needs. The save has happened: an error of this is told to
+        the log and to observers, and the next snapshot sweeps again.
         """
-        with (
-            suppress(*(() if connection is not None else (MemalchemyError,))),
-            operation("checkpoint.sweep", tenant=log.tenant, thread_id=log.thread_id) as event,
-        ):
-            swept = await self.db.write(
-                lambda: sweep(self.db.dialect, log), connection=connection, event=event
+        known = {"tenant": log.tenant, "thread_id": log.thread_id}
+        try:
+            with operation("checkpoint.sweep", **known) as event:
+                swept = await self.db.write(
+                    lambda: sweep(self.db.dialect, log), connection=connection, event=event
+                )
+        except MemalchemyError as error:
+            if connection is not None:
+                raise
+            _log.warning(
+                "the save was done, but states that retention let go were not removed (%s: %s); "
+                "the next snapshot of the thread tries again, and so does memalchemy prune",
+                type(error).__name__,
+                error,
             )
-            if connection is not None or swept is None:
-                return
-            head, epoch = swept
-            # Another epoch before the sweep may be that of a rewrite, which changes depths.
-            if (head.head_id, head.epoch) == (newest.checkpoint_id, newest.epoch):
-                # What the newest checkpoint stands on was not swept: only the epoch is new.
-                self.cache.put(log, replace(newest, epoch=epoch))
+            return
+        if connection is not None or swept is None:
+            return
+        head, epoch = swept
+        # Another epoch before the sweep may be that of a rewrite, which changes depths.
+        if (head.head_id, head.epoch) == (newest.checkpoint_id, newest.epoch):
+            # What the newest checkpoint stands on was not swept: only the epoch is new.
+            self.cache.put(log, replace(newest, epoch=epoch))
 
     async def _write(
         self,
@@ -316,7 +330,7 @@ class Saver:
             "p_meta": request.metadata,
             "p_raw_size": draft.raw_size,
             "p_stored_size": len(draft.stored.payload),
-            "p_occurred_at": request.now,
+            "p_occurred_at": request.occurred_at,
             "p_created_at": request.now,
             "p_stored_at": request.now,
             "p_kind": draft.kind,
@@ -412,6 +426,8 @@ async def encode_off_loop(
 ) -> Encoded:
     """`values.encode_state`, its slow half in a thread where that would stop the loop for long.
 
+    What is encoded is *state* as it is now.
+
     *tip* is what the cache has for the parent, if anything.
     """
     held = None if tip is None else tip.links[-1].parts
@@ -424,8 +440,11 @@ async def encode_off_loop(
         return key in tip.textual and not values.may_be_binary(parent.adds(key, encoded))
 
     parts, left, textual = values.encode_plain(state, None if parent is None else known)
-    if left and values.is_heavy(state[key] for key in left):
-        parts = await asyncio.to_thread(values.encode_rest, state, parts, left, fallback)
+    heavy = bool(left) and values.is_heavy(state[key] for key in left)
+    if heavy:
+        # The caller may change its objects while the thread reads them.
+        own = {key: values.frozen(state[key]) for key in left}
+        parts = await asyncio.to_thread(values.encode_rest, own, parts, left, fallback)
     else:
         parts = values.encode_rest(state, parts, left, fallback)
-    return Encoded(parts, textual, parent)
+    return Encoded(parts, textual, parent, heavy)

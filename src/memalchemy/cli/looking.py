@@ -54,13 +54,13 @@ async def history(
         )
         return
     at.terminal.table(
-        ("checkpoint", "parent", "", "saved (UTC)", ">state", ">stored", "metadata"),
+        ("checkpoint", "parent", "", "happened (UTC)", ">state", ">stored", "metadata"),
         (
             (
                 info.checkpoint_id,
                 info.parent_id,
                 "branch" if info.checkpoint_id in branches else "",
-                when(info.created_at),
+                when(info.occurred_at),
                 size(info.raw_size),
                 size(info.stored_size),
                 short(info.metadata) if info.metadata else "",

@@ -35,10 +35,10 @@ async def prune(
         int | None, typer.Option(min=1, metavar="N", help="Keep the newest so many.")
     ] = None,
     keep_every: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Keep every n-th.")
+        int | None, typer.Option(min=1, metavar="N", help="Keep every n-th that was saved.")
     ] = None,
     older_than: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Keep younger ones: 30d, 12h, 90m.")
+        str | None, typer.Option(metavar="AGE", help="Keep what happened since: 30d, 12h, 90m.")
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="All threads of the tenant, in all namespaces.")

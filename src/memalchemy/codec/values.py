@@ -163,6 +163,29 @@ def is_heavy(values: Iterable[Any], threshold: int = 50_000) -> bool:
     return seen > threshold
 
 
+_CONTAINERS = frozenset({dict, list, tuple, set})
+
+
+def frozen(value: Any, depth: int = 0) -> Any:
+    """A copy of *value* that nobody else changes, to be encoded in another thread.
+
+    Containers are copied; what they hold in the end is shared, as it does not change. What nests
+    too deeply to be encoded is returned as it is, for the encoder to refuse.
+    """
+    kind = type(value)
+    if kind not in _CONTAINERS or depth > MAX_DEPTH:
+        return value
+    inner = value.values() if kind is dict else value
+    # Of a set the members are hashable: what is that, and can be stored, does not change.
+    if kind is set or _CONTAINERS.isdisjoint(map(type, inner)):
+        return value if kind is tuple else value.copy()
+    below = depth + 1
+    if kind is dict:
+        return {k: frozen(v, below) if type(v) in _CONTAINERS else v for k, v in value.items()}
+    copied = [frozen(v, below) if type(v) in _CONTAINERS else v for v in value]
+    return copied if kind is list else tuple(copied)
+
+
 def decode_state(parts: Parts) -> dict[str, Any]:
     """The inverse of `encode_state`. Every call builds new objects."""
     return {key: decode_value(value) for key, value in parts.items()}

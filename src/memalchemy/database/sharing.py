@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from typing import Any, TypeVar
 
+from memalchemy import _forks
 from memalchemy.database import Database
 
 T = TypeVar("T")
 
-_lock = threading.Lock()
+_lock = _forks.lock()
 _shared: weakref.WeakKeyDictionary[object, dict[type, Any]] = weakref.WeakKeyDictionary()
 
 

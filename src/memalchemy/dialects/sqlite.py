@@ -348,4 +348,6 @@ def prepare(
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
+    # Deleted rows are overwritten in pages that are written anyway. ON would overwrite pages that
+    # become free, too, and makes a prune a quarter slower: `forget` cuts them off instead.
     connection.execute("PRAGMA secure_delete = FAST")

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Self
 from uuid import uuid4
 
-from memalchemy.codec.values import jsonable
+from memalchemy.codec.values import frozen, is_heavy, jsonable
 from memalchemy.contracts import (
     UNSET,
     CheckpointerCapabilities,
@@ -147,12 +147,15 @@ class HTTPCheckpointer(Asking):
         path = _thread(thread_id) + "/checkpoints"
         checkpoint_id = check_name(checkpoint_id, "checkpoint_id") if checkpoint_id else uuid4().hex
         mapping, fallback = to_mapping(state)
+        if is_heavy([mapping]):  # the caller may change it while a thread encodes it
+            mapping = {key: frozen(value) for key, value in mapping.items()}
+        checked = check_metadata(metadata)
         body: dict[str, Any] = {
             "checkpoint_id": checkpoint_id,
             "thread_id": thread_id,
             "created_at": datetime.now(UTC).isoformat(),
             "state": await apart(mapping, lambda: wire.tree_of_state(mapping, fallback)),
-            "metadata": check_metadata(metadata),
+            "metadata": checked,
         }
         more: dict[str, Any] = {}
         if parent_id is not None:

@@ -282,6 +282,7 @@ class Info(Shape):
     created_at: datetime
     raw_size: int
     stored_size: int
+    occurred_at: datetime
     data: Annotated[Tree, Field(description="Its state, where a search asks for it.")] = {}
 
 

@@ -109,15 +109,20 @@ def state_of_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
     return {key: from_jsonable(value) for key, value in tree.items()}
 
 
+_TIMES = ("created_at", "occurred_at")
+
+
 def tree_of_info(info: Mapping[str, Any]) -> dict[str, Any]:
     """What is known of a checkpoint, as `Checkpointer.get_metadata` gives it, or a search."""
-    tree = {**info, "created_at": info["created_at"].isoformat()}
+    tree = dict(info) | {name: info[name].isoformat() for name in _TIMES}
     return tree | {"data": tree_of_state(info["data"])} if "data" in info else tree
 
 
 def info_of_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
     """The inverse of `tree_of_info`."""
-    info = {**tree, "created_at": datetime.fromisoformat(tree["created_at"])}
+    # A server of an earlier release knows one time.
+    told = {"occurred_at": tree["created_at"], **tree}
+    info = told | {name: datetime.fromisoformat(told[name]) for name in _TIMES}
     return info | {"data": state_of_tree(tree["data"])} if "data" in tree else info
 
 

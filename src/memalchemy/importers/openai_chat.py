@@ -13,6 +13,7 @@ import json
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal
 
@@ -60,6 +61,22 @@ class Thread:
     def state(self, number: int) -> dict[str, Any]:
         """The state of checkpoint *number*, which starts at 1."""
         return {"messages": self.messages[:number]}
+
+    def time_of(self, number: int) -> datetime | None:
+        """When message *number* was made, if it says so in ``created_at``: seconds since 1970, as
+        OpenAI's messages have it, or ISO 8601 with a zone.
+        """
+        told = self.messages[number - 1].get("created_at")
+        try:
+            if isinstance(told, str):
+                found = datetime.fromisoformat(told)
+            elif isinstance(told, (int, float)) and not isinstance(told, bool):
+                found = datetime.fromtimestamp(told, UTC)
+            else:
+                return None
+            return None if found.tzinfo is None else found.astimezone(UTC)
+        except (ValueError, OverflowError, OSError):  # no time, or one beyond the calendar
+            return None
 
 
 class BadLine(ValueError):
@@ -191,6 +208,7 @@ async def _import(
                 checkpoint_id(number),
                 thread.metadata,
                 expected_parent=checkpoint_id(number - 1) if number > 1 else None,
+                occurred_at=thread.time_of(number),
             )
         except (Conflict, ThreadDeleted):
             return Outcome(

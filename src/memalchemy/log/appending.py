@@ -70,7 +70,22 @@ _RETURNED = (
     THREADS.c.version,
     THREADS.c.epoch,
     THREADS.c.previous_id,
+    THREADS.c.last_ordinal.label("ordinal"),
 )
+
+
+def _counted() -> ColumnElement[int]:
+    """1 for a new checkpoint, 0 for one that is replaced.
+
+    On PostgreSQL the look at its id is as old as the statement, not as the lock: of two saves that
+    race with the same new id both are counted, and no checkpoint has the lower number.
+    """
+    known = CHECKPOINTS.alias("known")
+    bound = {f"k_{name}": known.c[name] for name in LOG_KEY}
+    bound["p_checkpoint_id"] = known.c.checkpoint_id
+    same = (column == bindparam(name, type_=column.type) for name, column in bound.items())
+    there = select(literal_column("1")).where(*same).exists()
+    return case((there, literal_column("0")), else_=literal_column("1"))
 
 
 def _advance(based: bool, expected: str, parent: bool) -> ReturningUpdate[Any]:
@@ -90,7 +105,12 @@ def _advance(based: bool, expected: str, parent: bool) -> ReturningUpdate[Any]:
         conditions.append(
             select(literal_column("1")).where(same_log(CHECKPOINTS, THREADS), named).exists()
         )
-    return update(THREADS).where(*conditions).values(moved(1, _one())).returning(*_RETURNED)
+    return (
+        update(THREADS)
+        .where(*conditions)
+        .values(moved(1, _one(), _counted()))
+        .returning(*_RETURNED)
+    )
 
 
 def _birth_values() -> dict[str, Any]:
@@ -99,10 +119,13 @@ def _birth_values() -> dict[str, Any]:
         **{name: bindparam(f"k_{name}", type_=THREADS.c[name].type) for name in LOG_KEY},
         "next_seq": literal(2, THREADS.c.next_seq.type),
         "version": literal(1, THREADS.c.version.type),
+        "last_ordinal": literal(1, THREADS.c.last_ordinal.type),
+        # A checkpoint's metadata is its own: the thread's would outlive it.
+        "meta": literal({}, THREADS.c.meta.type),
         "head_id": bindparam("p_checkpoint_id", type_=THREADS.c.head_id.type),
         "created_at": now,
         "updated_at": now,
-        **binds(THREADS, ["epoch", "meta", "expires_at"]),
+        **binds(THREADS, ["epoch", "expires_at"]),
     }
 
 
@@ -114,11 +137,15 @@ def _one() -> dict[str, Any]:
     return {"head_id": head, "created_at": now, "updated_at": now, "expires_at": expires}
 
 
-def moved(saves: Any, new: Mapping[str, Any]) -> dict[str, Any]:
-    """What so many saves make of a head; *new* has its ``head_id, updated_at, expires_at``."""
+def moved(saves: Any, new: Mapping[str, Any], counted: Any) -> dict[str, Any]:
+    """What so many saves make of a head; *new* has its ``head_id, updated_at, expires_at``.
+
+    *counted* is how many of them are of a new checkpoint.
+    """
     return {
         "next_seq": THREADS.c.next_seq + saves,
         "version": THREADS.c.version + saves,
+        "last_ordinal": THREADS.c.last_ordinal + counted,
         "previous_id": THREADS.c.head_id,
         "head_id": new["head_id"],
         "updated_at": new["updated_at"],
@@ -126,10 +153,10 @@ def moved(saves: Any, new: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def reborn(saves: Any, new: Mapping[str, Any]) -> dict[str, Any]:
+def reborn(saves: Any, new: Mapping[str, Any], counted: Any) -> dict[str, Any]:
     """`moved`, of a head that may be a tombstone: that starts a new life, at ``created_at``."""
     deleted = THREADS.c.deleted_at.is_not(None)
-    return moved(saves, new) | {
+    return moved(saves, new, counted) | {
         "epoch": case((deleted, THREADS.c.epoch + 1), else_=THREADS.c.epoch),
         "created_at": case((deleted, new["created_at"]), else_=THREADS.c.created_at),
         "deleted_at": null(),
@@ -138,9 +165,10 @@ def reborn(saves: Any, new: Mapping[str, Any]) -> dict[str, Any]:
 
 def _begin(d: Dialect, expected: str) -> Any:
     where = and_(unexpired(), *_as_expected(expected))
-    return d.upsert(THREADS, _birth_values(), LOG_KEY, reborn(1, _one()), where=where).returning(
-        *_RETURNED
-    )
+    # In the values, not in the SET: SQLAlchemy leaves the schema out of a subquery there.
+    born = _birth_values() | {"last_ordinal": _counted()}
+    again = reborn(1, _one(), d.excluded(THREADS, "last_ordinal"))
+    return d.upsert(THREADS, born, LOG_KEY, again, where=where).returning(*_RETURNED)
 
 
 @statement(based=(True, False), expected=EXPECTED, parent=(True, False))
@@ -161,7 +189,8 @@ def begin_again(d: Dialect, expected: str) -> Executable | None:
     if d.upserts:
         return None
     where = [of_log(THREADS), unexpired(), *_as_expected(expected)]
-    return update(THREADS).where(*where).values(reborn(1, _one())).returning(*_RETURNED)
+    again = reborn(1, _one(), _counted())
+    return update(THREADS).where(*where).values(again).returning(*_RETURNED)
 
 
 @statement()
@@ -214,7 +243,7 @@ def _unless_itself(parent: ColumnElement[Any]) -> ColumnElement[Any]:
 
 
 def _replacement(seq: Any) -> dict[str, Any]:
-    """An id that is there: the new state, the newest position, the lineage it had."""
+    """An id that is there: the new state, the newest position; its lineage and number stay."""
     named = _unless_itself(
         func.coalesce(
             bindparam("p_parent_id", type_=CHECKPOINTS.c.parent_id.type), CHECKPOINTS.c.parent_id
@@ -236,7 +265,7 @@ def put_checkpoint(d: Dialect) -> Executable | None:
         return None
     seq = bindparam("p_seq", type_=CHECKPOINTS.c.seq.type)
     previous = bindparam("p_previous_id", type_=CHECKPOINTS.c.parent_id.type)
-    values = _checkpoint_values(previous) | {"seq": seq}
+    values = _checkpoint_values(previous) | binds(CHECKPOINTS, ["ordinal"]) | {"seq": seq}
     return d.upsert(CHECKPOINTS, values, (*LOG_KEY, "checkpoint_id"), _replacement(seq))
 
 
@@ -256,7 +285,8 @@ def new_checkpoint(d: Dialect) -> Executable | None:
     if d.upserts:
         return None
     previous = bindparam("p_previous_id", type_=CHECKPOINTS.c.parent_id.type)
-    return insert(CHECKPOINTS).values(_checkpoint_values(previous) | binds(CHECKPOINTS, ["seq"]))
+    placed = binds(CHECKPOINTS, ["seq", "ordinal"])
+    return insert(CHECKPOINTS).values(_checkpoint_values(previous) | placed)
 
 
 def beyond_retention() -> ColumnElement[bool]:
@@ -279,8 +309,8 @@ def beyond_retention() -> ColumnElement[bool]:
         of_log(CHECKPOINTS),
         CHECKPOINTS.c.checkpoint_id != bindparam("p_checkpoint_id"),
         CHECKPOINTS.c.seq <= limit,
-        CHECKPOINTS.c.seq % bindparam("p_every", type_=CHECKPOINTS.c.seq.type) != 0,
-        CHECKPOINTS.c.created_at < bindparam("p_cutoff"),
+        CHECKPOINTS.c.ordinal % bindparam("p_every", type_=CHECKPOINTS.c.ordinal.type) != 0,
+        CHECKPOINTS.c.occurred_at < bindparam("p_cutoff"),
     )
 
 
@@ -310,7 +340,8 @@ def save(d: Dialect, first: str, expected: str, parent: bool, retain: bool) -> E
         return select(*(value.label(name) for name, value in values.items())).select_from(head)
 
     rows = _delta_values() | {"seq": head.c.seq}
-    names = _checkpoint_values(head.c.previous_id) | {"seq": head.c.seq}
+    names = _checkpoint_values(head.c.previous_id)
+    names |= {"seq": head.c.seq, "ordinal": head.c.ordinal}
     delta = insert(DELTAS).from_select(list(rows), d.merging(from_head(rows))).cte("delta")
     name = d.upsert(
         CHECKPOINTS,
@@ -327,7 +358,7 @@ def save(d: Dialect, first: str, expected: str, parent: bool, retain: bool) -> E
             .where(beyond_retention(), select(head.c.seq).exists())
             .cte("retained")
         )
-    return select(head.c.seq, head.c.version, head.c.epoch, head.c.previous_id).add_cte(*ctes)
+    return select(*(head.c[name] for name in Position._fields)).add_cte(*ctes)
 
 
 def append(
@@ -357,8 +388,12 @@ def append(
         rows = yield advance(d, based=based, expected=expected, parent=parent), values
     if not rows:
         return None
-    position = Position._make(rows[0])
-    placed = dict(values) | {"p_seq": position.seq, "p_previous_id": position.previous_id}
+    position, ordinal = Position._make(rows[0][:4]), rows[0].ordinal
+    placed = dict(values) | {
+        "p_seq": position.seq,
+        "p_previous_id": position.previous_id,
+        "p_ordinal": ordinal,
+    }
     yield put_delta(d), placed
     if d.upserts:
         yield put_checkpoint(d), placed

@@ -14,6 +14,7 @@ from sqlalchemy import (
     func,
     insert,
     literal,
+    literal_column,
     null,
     or_,
     select,
@@ -69,11 +70,14 @@ def last_write(d: Dialect) -> Executable:
 def copy_head(d: Dialect) -> Executable:
     """Make a head like another's: its own epoch, its own clock, and where it came from."""
     now = bindparam("p_now", type_=THREADS.c.created_at.type)
+    until = CHECKPOINTS.c.seq <= bindparam("p_until", type_=CHECKPOINTS.c.seq.type)
+    highest = select(func.coalesce(func.max(CHECKPOINTS.c.ordinal), literal_column("0")))
     return _copy(
         THREADS,
         {
             "next_seq": bindparam("p_next_seq", type_=THREADS.c.next_seq.type),
             "version": literal(1, THREADS.c.version.type),
+            "last_ordinal": highest.where(of_log(CHECKPOINTS), until).scalar_subquery(),
             "epoch": bindparam("p_epoch", type_=THREADS.c.epoch.type),
             "head_id": bindparam("p_head_id", type_=THREADS.c.head_id.type),
             "previous_id": null(),

@@ -11,12 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
+    CTE,
     ColumnElement,
     Executable,
     FromClause,
     and_,
     func,
     insert,
+    literal,
     literal_column,
     or_,
     select,
@@ -38,7 +40,7 @@ _ROW: tuple[str, ...] = (
     *(*LOG_KEY, "checkpoint_id", "parent_id", "back", "base_checksum"),
     *dict.fromkeys((*DELTA_COLUMNS, *CHECKPOINT_COLUMNS)),
 )
-_LOG = (*LOG_KEY, "epoch", "saves", "head_id", "now", "expires_at", "meta")
+_LOG = (*LOG_KEY, "epoch", "saves", "head_id", "now", "expires_at")
 
 
 def _types(names: Iterable[str]) -> dict[str, Any]:
@@ -63,16 +65,19 @@ def save_many(d: Dialect, first: str) -> Executable | None:
     if not d.groups_saves:
         return None
     rows, logs = d.arrays("r", _types(_ROW)), d.arrays("l", _types(_LOG))
-    head = (_advanced if first == "based" else _begun)(d, rows, logs).cte("head")
+    new = _new_names(rows)
+    head = (_advanced if first == "based" else _begun)(d, rows, logs, new).cte("head")
     seq = head.c.next_seq - rows.c.back
     joined = rows.join(head, and_(*(rows.c[name] == head.c[name] for name in LOG_KEY)))
     key: dict[str, ColumnElement[Any]] = {name: rows.c[name] for name in LOG_KEY}
     deltas = key | {name: rows.c[name] for name in DELTA_COLUMNS} | {"seq": seq}
     parent = func.coalesce(rows.c.parent_id, head.c.previous_id)
     names = key | {name: rows.c[name] for name in ("checkpoint_id", *CHECKPOINT_COLUMNS)}
-    names = names | {"parent_id": parent, "seq": seq}
+    later = _count(new, rows, new.c.back < rows.c.back)
+    names = names | {"parent_id": parent, "seq": seq, "ordinal": head.c.last_ordinal - later}
     delta = insert(DELTAS).from_select(list(deltas), _select(deltas, joined)).cte("delta")
-    # An id that is there keeps its lineage: nobody who names a parent is sent in a group.
+    # An id that is there keeps its lineage and its number: nobody who names a parent is sent in a
+    # group.
     replaced = {name: d.excluded(CHECKPOINTS, name) for name in (*CHECKPOINT_COLUMNS, "seq")}
     name = d.upsert(
         CHECKPOINTS, names, (*LOG_KEY, "checkpoint_id"), replaced, source=_select(names, joined)
@@ -86,14 +91,34 @@ _RETURNED = (
     THREADS.c.version,
     THREADS.c.epoch,
     THREADS.c.previous_id,
+    THREADS.c.last_ordinal,
 )
+
+
+def _new_names(rows: FromClause) -> CTE:
+    """The rows whose checkpoint is not there yet, by their logs and their places in them."""
+    there = and_(
+        *(CHECKPOINTS.c[name] == rows.c[name] for name in LOG_KEY),
+        CHECKPOINTS.c.checkpoint_id == rows.c.checkpoint_id,
+    )
+    known = select(CHECKPOINTS.c.seq).where(there).correlate(rows).exists()
+    columns = [rows.c[name] for name in (*LOG_KEY, "back")]
+    return select(*columns).where(~known).cte("new")
+
+
+def _count(new: CTE, of: FromClause, *where: ColumnElement[bool]) -> Any:
+    """How many new checkpoints the log of a row of *of* gets."""
+    same = (new.c[name] == of.c[name] for name in LOG_KEY)
+    return (
+        select(func.count()).select_from(new).where(*same, *where).correlate(of).scalar_subquery()
+    )
 
 
 def _select(values: Mapping[str, ColumnElement[Any]], source: FromClause) -> Any:
     return select(*(value.label(name) for name, value in values.items())).select_from(source)
 
 
-def _advanced(d: Dialect, rows: FromClause, logs: FromClause) -> Any:
+def _advanced(d: Dialect, rows: FromClause, logs: FromClause, new: CTE) -> Any:
     # How many of a log's rows have the base that they name: one probe for each row, made once.
     there = and_(
         *(DELTAS.c[name] == rows.c[name] for name in LOG_KEY),
@@ -114,24 +139,32 @@ def _advanced(d: Dialect, rows: FromClause, logs: FromClause) -> Any:
             or_(THREADS.c.expires_at.is_(None), THREADS.c.expires_at > logs.c.now),
             THREADS.c.epoch == logs.c.epoch,
         )
-        .values(moved(logs.c.saves, dict(logs.c.items()) | {"updated_at": logs.c.now}))
+        .values(
+            moved(
+                logs.c.saves,
+                dict(logs.c.items()) | {"updated_at": logs.c.now},
+                _count(new, logs),
+            )
+        )
         .returning(*_RETURNED)
     )
 
 
-def _begun(d: Dialect, rows: FromClause, logs: FromClause) -> Any:
+def _begun(d: Dialect, rows: FromClause, logs: FromClause, new: CTE) -> Any:
     born: dict[str, ColumnElement[Any]] = {
-        name: logs.c[name] for name in (*LOG_KEY, "epoch", "head_id", "expires_at", "meta")
+        name: logs.c[name] for name in (*LOG_KEY, "epoch", "head_id", "expires_at")
     }
     born |= {
         "next_seq": logs.c.saves + literal_column("1"),
         "version": logs.c.saves,
+        "last_ordinal": _count(new, logs),
+        "meta": literal({}, THREADS.c.meta.type),
         "created_at": logs.c.now,
         "updated_at": logs.c.now,
     }
-    new = {name: d.excluded(THREADS, name) for name in born}
-    there = reborn(new["version"], new)
-    alive = or_(THREADS.c.expires_at.is_(None), THREADS.c.expires_at > new["updated_at"])
+    given = {name: d.excluded(THREADS, name) for name in born}
+    there = reborn(given["version"], given, given["last_ordinal"])
+    alive = or_(THREADS.c.expires_at.is_(None), THREADS.c.expires_at > given["updated_at"])
     source = _select(born, logs)
     return d.upsert(THREADS, born, LOG_KEY, there, source=source, where=alive).returning(*_RETURNED)
 
@@ -152,7 +185,7 @@ def append_many(
     for log, of_log in by_log.items():
         last = of_log[-1]
         mine = {"epoch": last["p_epoch"], "saves": len(of_log), "head_id": last["p_checkpoint_id"]}
-        mine |= {"now": last["p_now"], "expires_at": last["p_expires_at"], "meta": last["p_meta"]}
+        mine |= {"now": last["p_now"], "expires_at": last["p_expires_at"]}
         for name, value in (log._asdict() | mine).items():
             binds[f"l_{name}"].append(value)
         for place, row in enumerate(of_log):

@@ -155,7 +155,7 @@ def _ranked(of: FromClause) -> Any:
     )
     return (
         select(
-            *(CHECKPOINTS.c[name] for name in (*_ROW, "checkpoint_id", "created_at")),
+            *(CHECKPOINTS.c[name] for name in (*_ROW, "checkpoint_id", "ordinal", "occurred_at")),
             (number - literal_column("1")).label("newer"),
         )
         .select_from(CHECKPOINTS)
@@ -168,8 +168,9 @@ def _goes(ranked: Any) -> ColumnElement[bool]:
     """Whether every rule lets a checkpoint go; the newest never. Binds as `beyond_retention`."""
     return and_(
         ranked.c.newer > bindparam("p_keep"),
-        ranked.c.seq % bindparam("p_every", type_=CHECKPOINTS.c.seq.type) != literal_column("0"),
-        ranked.c.created_at < bindparam("p_cutoff"),
+        ranked.c.ordinal % bindparam("p_every", type_=CHECKPOINTS.c.ordinal.type)
+        != literal_column("0"),
+        ranked.c.occurred_at < bindparam("p_cutoff"),
     )
 
 

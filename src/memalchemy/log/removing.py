@@ -6,7 +6,18 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Executable, and_, bindparam, delete, func, null, or_, select, update
+from sqlalchemy import (
+    Executable,
+    and_,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    null,
+    or_,
+    select,
+    update,
+)
 
 from memalchemy.codec.text import MAX_TEXT
 from memalchemy.dialects import Dialect
@@ -153,6 +164,7 @@ def bury(d: Dialect, scope: str) -> Executable:
             deleted_at=bindparam("p_now"),
             epoch=THREADS.c.epoch + 1,
             version=THREADS.c.version + 1,
+            last_ordinal=literal_column("0"),
             head_id=null(),
             previous_id=null(),
             meta=bindparam("p_meta", type_=THREADS.c.meta.type),

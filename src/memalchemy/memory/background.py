@@ -6,11 +6,12 @@ Knows nothing of memories. What fails is the work's own to report.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
+
+from memalchemy import _forks
 
 
 @dataclass(eq=False, slots=True)
@@ -28,7 +29,7 @@ class InOrder:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._lock = threading.Lock()
+        self._lock = _forks.lock()
         self._jobs: set[_Job] = set()
         self._last: dict[Hashable, _Job] = {}
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (

@@ -8,11 +8,11 @@ from a transaction that may still roll back.
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from memalchemy import _forks
 from memalchemy.contracts import LogReading
 from memalchemy.database import Database, HostConnection
 from memalchemy.database.sharing import shared
@@ -62,7 +62,7 @@ class Recollection:
         self.max_bytes = max_bytes
         self.bytes = 0
         self._known: OrderedDict[Key, Known] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = _forks.lock()
 
     @classmethod
     def of(cls, db: Database) -> Recollection:

@@ -6,16 +6,16 @@ managers; whole checkpoints are let go of by `Retention`.
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any
 
+from memalchemy import _forks
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH
-from memalchemy.codec.values import encode_state
+from memalchemy.codec.values import encode_state, frozen
 from memalchemy.contracts import Progress, Retention, Seconds, to_lifetime
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict, NotSerialisable, ThreadDeleted
@@ -84,7 +84,7 @@ class RetainedCheckpointer(Checkpointer):
         self._window = None if keep_messages is None else SlidingWindowManager(keep_messages)
         self._clock = clock or _now
         self._times: OrderedDict[tuple[str, str], Times] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = _forks.lock()
 
     def __repr__(self) -> str:
         return f"RetainedCheckpointer({self.db!r}, {self._max_age!r}, namespace={self.namespace!r})"
@@ -153,9 +153,13 @@ class RetainedCheckpointer(Checkpointer):
         self, state: Any, thread_id: str, connection: HostConnection | None
     ) -> tuple[Mapping[str, Any], Fallback | None]:
         mapping, fallback = to_mapping(state)
-        messages = _messages(mapping)
-        if not messages:
+        if not _messages(mapping):
             return mapping, fallback
+        with self._lock:
+            known = (self.db.tenant, thread_id) in self._times
+        if not known:  # the caller may change its objects while the times are read
+            mapping = {key: frozen(value) for key, value in mapping.items()}
+        messages = _messages(mapping)
         messages = await self._stamped(messages, thread_id, fallback, connection)
         if self._max_age is not None:
             messages = trim_messages(messages, self._clock() - self._max_age)

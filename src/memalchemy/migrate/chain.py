@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache
@@ -16,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.schema import CreateSchema
 
+from memalchemy import _forks
 from memalchemy._version import __version__
 from memalchemy.column_types import Json
 from memalchemy.dialects import DIALECTS, Dialect, dialect_of
@@ -33,7 +33,7 @@ HOUSE_TENANT, HOUSE_NAMESPACE = "~", "/~memalchemy/"
 """The library's own bookkeeping; ``~`` is always escaped in a user's namespace."""
 
 # Alembic keeps the current operations in a global.
-_alembic_is_global = threading.Lock()
+_alembic_is_global = _forks.lock()
 
 
 def script_location() -> Path:

@@ -41,7 +41,12 @@ _OF_ONE_DATABASE = (
     "ix_deltas_search_text",
     "ix_embeddings_tenant_namespace_change",
     "ix_store_items_search",
+    "rowid",
+    "uq_checkpoints_tenant_thread_id_namespace_checkpoint_id",
     "uq_deltas_entry_key_oracle",
+    "uq_deltas_tenant_thread_id_namespace_seq",
+    "uq_embeddings_tenant_namespace_key_field_model_part",
+    "uq_store_items_tenant_namespace_key",
 )
 
 

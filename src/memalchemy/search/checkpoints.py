@@ -30,6 +30,7 @@ def search_checkpoints(d: Dialect, below: bool) -> Executable:
             "created_at",
             "raw_size",
             "stored_size",
+            "occurred_at",
         )
     ]
     # The texts of the best few only: each is a row of its own to fetch.
@@ -54,6 +55,7 @@ def search_checkpoints(d: Dialect, below: bool) -> Executable:
             best.c.created_at,
             best.c.raw_size,
             best.c.stored_size,
+            best.c.occurred_at,
             score.label("score"),
             DELTAS.c.search_text,
             best.c.namespace,

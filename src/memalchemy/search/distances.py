@@ -6,7 +6,6 @@ mind, and an index that is asked for the items of a small namespace gives too fe
 
 from __future__ import annotations
 
-import threading
 import time
 import weakref
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from memalchemy import _forks
 from memalchemy.contracts import SearchPlan
 from memalchemy.database import Database, HostConnection
 from memalchemy.dialects.base import vector_index_name
@@ -89,7 +89,7 @@ class Known:
 
 
 _known: weakref.WeakKeyDictionary[object, Known] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = _forks.lock()
 
 
 def known_of(db: Database) -> Known:

@@ -119,15 +119,31 @@ async def _reclaim_file(db: Database, full: bool, tell: Watching, event: Event) 
         return Reclaimed(
             None, None, (Advice("this is no file of memalchemy's own: memory, or a host's"),)
         )
-    advice: list[Advice] = []
     for index in TEXT_INDEXES:
         await _merge(db, index, event)
-    pages = await _pages(db, event)
-    stepwise = pages.auto_vacuum == INCREMENTAL
     if full:
         # What this sets holds from the rewriting on.
         await db.maintain(lambda: _all(step(d, what="incremental"), step(d, what="whole")))
-    elif stepwise:
+    advice = await _shrink(db, tell, event)
+    return Reclaimed(before, db.file_bytes, tuple(advice))
+
+
+async def erase_remains(db: Database, event: Event) -> tuple[Advice, ...]:
+    """Leave nothing of deleted rows in a SQLite file: cut its free pages off, and empty the
+    write-ahead log. What is left to do by hand is returned: nothing, most often.
+
+    Nothing is done on a server, in memory, and on a host's connection.
+    """
+    if db.file_bytes is None or db.dialect.maintenance("pages") is None:
+        return ()
+    return tuple(await _shrink(db, lambda _: None, event))
+
+
+async def _shrink(db: Database, tell: Watching, event: Event) -> list[Advice]:
+    """Give the free pages of a file back, and empty its write-ahead log; what could not be done."""
+    advice: list[Advice] = []
+    pages = await _pages(db, event)
+    if pages.auto_vacuum == INCREMENTAL:
         await _give(db, pages.freelist_count, tell, event)
     elif pages.freelist_count:
         advice.append(
@@ -142,10 +158,11 @@ async def _reclaim_file(db: Database, full: bool, tell: Watching, event: Event) 
         advice.append(
             Advice(
                 "the file is in use: its write-ahead log could not be emptied. It is as soon as "
-                "nobody is in the middle of reading; or run this again then."
+                "nobody is in the middle of reading; or run this again then.",
+                ("memalchemy vacuum",),
             )
         )
-    return Reclaimed(before, db.file_bytes, tuple(advice))
+    return advice
 
 
 async def _merge(db: Database, index: str, event: Event) -> None:

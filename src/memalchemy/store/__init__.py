@@ -12,11 +12,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from memalchemy.codec.values import is_heavy, pointer_of
+from memalchemy.codec.values import frozen, is_heavy, pointer_of
 from memalchemy.contracts import UNSET, Seconds, StoreItem, Unset
 from memalchemy.database import OFF_LOOP_BYTES, Database, HostConnection, check_database, off_loop
 from memalchemy.events import operation
 from memalchemy.keys import check_name
+from memalchemy.metadata import check_metadata
 from memalchemy.search.vectors import METRICS, Metric
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
@@ -157,8 +158,12 @@ class Store(Batches, Searching):
         """
         binds = item_binds(self.db, namespace, key)
         check_expected(expected_version)
+        weight = _weight(value)
+        if weight:  # the caller may change it while a thread encodes it
+            value, embedding = frozen(value), frozen(embedding)
+            metadata = check_metadata(metadata)
         given = tuple(namespace), value, metadata, ttl, datetime.now(UTC)
-        row = binds | await off_loop(_weight(value), lambda: self._settings.row(*given))
+        row = binds | await off_loop(weight, lambda: self._settings.row(*given))
         vectors = await self._vectors(value, index, embedding)
         d = self.db.dialect
         with operation("store.put", **self._about(namespace)) as event:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from memalchemy.codec.values import frozen
 from memalchemy.contracts import NewItem, Seconds, StoreItem
-from memalchemy.database import HostConnection, off_loop
+from memalchemy.database import OFF_LOOP_BYTES, HostConnection, off_loop
 from memalchemy.errors import MemalchemyError
 from memalchemy.events import operation
 from memalchemy.search.scope import Place, key_lists
@@ -21,6 +22,9 @@ from memalchemy.store.writing import Row, VectorRow, place_of
 
 Batch = Iterable[Sequence[Any] | NewItem]
 """``(namespace, key, value)``, ``(namespace, key, value, metadata)`` or a `NewItem`."""
+
+BYTES_EACH = 10_000
+"""A guess of how long an item takes to encode, in bytes of a state."""
 
 Name = tuple[tuple[str, ...], str]
 """The namespace and the key of an item."""
@@ -49,7 +53,10 @@ class Batches(Shelf):
         """
         given = [_new_item(one) for one in items]
         now = datetime.now(UTC)
-        rows = await off_loop(len(given) * 10_000, partial(self._prepared, given, ttl, now))
+        weight = len(given) * BYTES_EACH
+        if weight >= OFF_LOOP_BYTES:  # the caller may change them while a thread encodes them
+            given = list(map(_copied, given))
+        rows = await off_loop(weight, partial(self._prepared, given, ttl, now))
         vectors = await self._vectors_of_all(given, index)
         last = {place_of(row): (row, vectors[at]) for at, row in enumerate(rows)}
         dated = [_times(row, one) for row, one in zip(rows, given, strict=True) if _is_dated(one)]
@@ -218,6 +225,12 @@ def _new_item(one: Sequence[Any] | NewItem) -> NewItem:
             "each item is (namespace, key, value), (namespace, key, value, metadata) or a NewItem"
         )
     return NewItem(*one)
+
+
+def _copied(one: NewItem) -> NewItem:
+    metadata = dict(one.metadata) if isinstance(one.metadata, Mapping) else one.metadata
+    copies = {"value": one.value, "metadata": metadata, "embedding": one.embedding}
+    return replace(one, **{name: frozen(each) for name, each in copies.items()})
 
 
 def _is_dated(one: NewItem) -> bool:

@@ -552,8 +552,13 @@ class Checkpointer:
         and no word of them in a text index. A thread has *metadata* if one of its checkpoints has
         each of it, an item of a store if its own metadata has all; its vectors go too. Returns how
         many checkpoints, entries and items went. `export` with the same argument writes out the
-        same checkpoints and entries. What the database itself keeps (free pages, write-ahead logs,
-        backups) is beyond it.
+        same checkpoints and entries.
+
+        In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the
+        write-ahead log neither; where that could not be done, because somebody was reading, a
+        warning is logged that names the command to run. On a server the pages keep dead rows until
+        `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are beyond it:
+        see docs/retention.md. Nothing of this is done for a host's *connection*.
         """
 
     def fork(
@@ -584,7 +589,7 @@ class Checkpointer:
     ) -> dict[str, Any] | None:
         """What is known of a checkpoint without its state, the newest without an id.
 
-        Keys: thread_id, checkpoint_id, parent_id, seq, metadata, created_at, raw_size, stored_size.
+        Keys: those of `CheckpointInfo`.
         """
 
     def get_storage_stats(
@@ -670,7 +675,7 @@ class Checkpointer:
         offset: int = 0,
         connection: HostConnection | None = None,
     ) -> list[str]:
-        """The ids of threads with a checkpoint, most recently saved first.
+        """The ids of threads with a checkpoint, most recently written to first.
 
         *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``. *offset*
         leaves out as many of the first; a thread that is saved meanwhile moves to the front.
@@ -805,6 +810,7 @@ class Checkpointer:
         expected_parent: str | Unset | None = ...,
         lineage: str | Unset | None = ...,
         run_id: str | None = None,
+        occurred_at: datetime | None = None,
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> str:
@@ -823,6 +829,8 @@ class Checkpointer:
             lineage: record this as its parent, whether it is there or not (``None``: it has none),
                 for a host that keeps track of that itself; the state is appended to the newest.
             run_id: what made it, for `delete_runs`.
+            occurred_at: when the step happened, an aware datetime, for an import of what happened
+                earlier; now, if not given. ``older_than`` of retention goes by it.
             ttl: in place of the checkpointer's own. The last save counts: after one without any,
                 the thread does not expire.
 
@@ -831,7 +839,10 @@ class Checkpointer:
             Conflict: *expected_parent* is not the newest.
             ThreadDeleted: a parent was named and the thread has been deleted since.
             NotFound: *parent_id* is not there.
-            ValueError: *parent_id* and *lineage* were given.
+            ValueError: *parent_id* and *lineage* were given; *occurred_at* has no time zone.
+
+        What is saved is *state* as it is when the call begins to run: changing it while the call
+        waits changes nothing.
         """
 
     def search(
@@ -1959,8 +1970,13 @@ class RetainedCheckpointer:
         and no word of them in a text index. A thread has *metadata* if one of its checkpoints has
         each of it, an item of a store if its own metadata has all; its vectors go too. Returns how
         many checkpoints, entries and items went. `export` with the same argument writes out the
-        same checkpoints and entries. What the database itself keeps (free pages, write-ahead logs,
-        backups) is beyond it.
+        same checkpoints and entries.
+
+        In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the
+        write-ahead log neither; where that could not be done, because somebody was reading, a
+        warning is logged that names the command to run. On a server the pages keep dead rows until
+        `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are beyond it:
+        see docs/retention.md. Nothing of this is done for a host's *connection*.
         """
 
     def fork(
@@ -1991,7 +2007,7 @@ class RetainedCheckpointer:
     ) -> dict[str, Any] | None:
         """What is known of a checkpoint without its state, the newest without an id.
 
-        Keys: thread_id, checkpoint_id, parent_id, seq, metadata, created_at, raw_size, stored_size.
+        Keys: those of `CheckpointInfo`.
         """
 
     def get_storage_stats(
@@ -2077,7 +2093,7 @@ class RetainedCheckpointer:
         offset: int = 0,
         connection: HostConnection | None = None,
     ) -> list[str]:
-        """The ids of threads with a checkpoint, most recently saved first.
+        """The ids of threads with a checkpoint, most recently written to first.
 
         *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``. *offset*
         leaves out as many of the first; a thread that is saved meanwhile moves to the front.
@@ -2233,6 +2249,7 @@ class RetainedCheckpointer:
         expected_parent: str | Unset | None = ...,
         lineage: str | Unset | None = ...,
         run_id: str | None = None,
+        occurred_at: datetime | None = None,
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> str:
@@ -2251,6 +2268,8 @@ class RetainedCheckpointer:
             lineage: record this as its parent, whether it is there or not (``None``: it has none),
                 for a host that keeps track of that itself; the state is appended to the newest.
             run_id: what made it, for `delete_runs`.
+            occurred_at: when the step happened, an aware datetime, for an import of what happened
+                earlier; now, if not given. ``older_than`` of retention goes by it.
             ttl: in place of the checkpointer's own. The last save counts: after one without any,
                 the thread does not expire.
 
@@ -2259,7 +2278,10 @@ class RetainedCheckpointer:
             Conflict: *expected_parent* is not the newest.
             ThreadDeleted: a parent was named and the thread has been deleted since.
             NotFound: *parent_id* is not there.
-            ValueError: *parent_id* and *lineage* were given.
+            ValueError: *parent_id* and *lineage* were given; *occurred_at* has no time zone.
+
+        What is saved is *state* as it is when the call begins to run: changing it while the call
+        waits changes nothing.
         """
 
     def search(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
+from memalchemy import _forks
 from memalchemy.database import Database, check_database
 from memalchemy.sync.face import Root, wait
 from memalchemy.sync.loop import Caller, Loop
@@ -15,7 +15,7 @@ from memalchemy.sync.loop import Caller, Loop
 T = TypeVar("T")
 
 _loops: weakref.WeakKeyDictionary[Any, weakref.ref[Loop]] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = _forks.lock()
 
 
 class Bridge:

@@ -200,8 +200,9 @@ class ThreadLog(Reading):
         """
         log, d = self._log(thread_id), self.db.dialect
         expected = _version(expected_version)
+        (value,), weight = coding.weighed([value])
         encode = partial(coding.encoded, value, self._index_text, self.db.keyring)
-        row = await off_loop(coding.weight_of([value]), encode)
+        row = await off_loop(weight, encode)
         row["p_seq"] = _position(position, "position")
         with operation("thread.edit", **self._about(thread_id)) as event:
             event.payload_bytes = len(row["p_payload"])
@@ -302,8 +303,9 @@ class ThreadLog(Reading):
         checked = coding.check_keys(keys, len(given))
         times = coding.check_times(occurred_at, len(given), values["p_now"])
         how = self._index_text, self.db.keyring
+        given, weight = coding.weighed(given)
         encode = partial(coding.rows_of, given, checked, times, *how)
-        rows = await off_loop(coding.weight_of(given), encode)
+        rows = await off_loop(weight, encode)
         values |= {
             "p_expires_at": None if life is None else values["p_now"] + life,
             "p_epoch": new_epoch(),

@@ -10,7 +10,7 @@ from typing import Any
 from memalchemy.codec import items as codec
 from memalchemy.codec import text
 from memalchemy.codec.sealing import Keyring
-from memalchemy.codec.values import is_heavy
+from memalchemy.codec.values import frozen, is_heavy
 from memalchemy.contracts import Entry, EntryHit
 from memalchemy.database import OFF_LOOP_BYTES
 from memalchemy.errors import Corrupt, MemalchemyError, about
@@ -137,11 +137,14 @@ def weight(rows: Iterable[Any]) -> int:
     return sum(len(row.payload) for row in rows if row.payload is not None)
 
 
-def weight_of(values: Sequence[Any]) -> int:
-    """A guess of how long values take to encode, in bytes of a state."""
-    if len(values) > 2_000:
-        return OFF_LOOP_BYTES
-    return OFF_LOOP_BYTES if is_heavy(values) else 0
+def weighed(values: list[Any]) -> tuple[list[Any], int]:
+    """Values to encode, with a guess of how long that takes, in bytes of a state.
+
+    Those that take long are copies: the caller may change its own while a thread encodes them.
+    """
+    if len(values) > 2_000 or is_heavy(values):
+        return frozen(values), OFF_LOOP_BYTES
+    return values, 0
 
 
 def check_keys(keys: Sequence[str | None] | str | None, count: int) -> list[str | None]:

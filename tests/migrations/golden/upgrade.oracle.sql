@@ -173,11 +173,33 @@ UPDATE memalchemy_version SET version_num='0003' WHERE memalchemy_version.versio
 
 /
 
+-- Running upgrade 0003 -> 0004
+
+ALTER TABLE threads ADD last_ordinal NUMBER(19) DEFAULT '0' NOT NULL
+
+/
+
+ALTER TABLE checkpoints ADD ordinal NUMBER(19) DEFAULT '0' NOT NULL
+
+/
+
+MERGE INTO checkpoints named USING (SELECT ROWID AS place, row_number() OVER (PARTITION BY tenant, thread_id, namespace ORDER BY seq) AS position FROM checkpoints) numbered ON (named.ROWID = numbered.place) WHEN MATCHED THEN UPDATE SET named.ordinal = numbered.position
+
+/
+
+UPDATE threads head SET meta = '{}', last_ordinal = (SELECT count(*) FROM checkpoints named WHERE named.tenant = head.tenant AND named.thread_id = head.thread_id AND named.namespace = head.namespace)
+
+/
+
+UPDATE memalchemy_version SET version_num='0004' WHERE memalchemy_version.version_num = '0003'
+
+/
+
 DELETE FROM store_items WHERE tenant = '~' AND namespace = '/~memalchemy/' AND key = 'schema'
 
 /
 
-INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0003"}', 1, 'none', 0, SYS_EXTRACT_UTC(SYSTIMESTAMP), SYS_EXTRACT_UTC(SYSTIMESTAMP), HEXTORAW('2D'))
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0004"}', 1, 'none', 0, SYS_EXTRACT_UTC(SYSTIMESTAMP), SYS_EXTRACT_UTC(SYSTIMESTAMP), HEXTORAW('2D'))
 
 /
 

@@ -145,9 +145,21 @@ ALTER TABLE embeddings ALTER COLUMN vector SET STORAGE MAIN;
 
 UPDATE memalchemy_version SET version_num='0003' WHERE memalchemy_version.version_num = '0002';
 
+-- Running upgrade 0003 -> 0004
+
+ALTER TABLE threads ADD COLUMN last_ordinal BIGINT DEFAULT '0' NOT NULL;
+
+ALTER TABLE checkpoints ADD COLUMN ordinal BIGINT DEFAULT '0' NOT NULL;
+
+UPDATE checkpoints AS named SET ordinal = numbered.number FROM (SELECT tenant, thread_id, namespace, checkpoint_id, row_number() OVER (PARTITION BY tenant, thread_id, namespace ORDER BY seq) AS number FROM checkpoints) AS numbered WHERE named.tenant = numbered.tenant AND named.thread_id = numbered.thread_id AND named.namespace = numbered.namespace AND named.checkpoint_id = numbered.checkpoint_id;
+
+UPDATE threads AS head SET meta = '{}', last_ordinal = (SELECT count(*) FROM checkpoints named WHERE named.tenant = head.tenant AND named.thread_id = head.thread_id AND named.namespace = head.namespace);
+
+UPDATE memalchemy_version SET version_num='0004' WHERE memalchemy_version.version_num = '0003';
+
 DELETE FROM store_items WHERE tenant = '~' AND namespace = '/~memalchemy/' AND key = 'schema';
 
-INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0003"}', 1, 'none', 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, '\x2d');
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0004"}', 1, 'none', 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, '\x2d');
 
 COMMIT;
 

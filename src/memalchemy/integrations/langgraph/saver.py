@@ -127,6 +127,7 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
             shapes.filterable(exact),
             lineage=None if parent_id == checkpoint["id"] else parent_id,
             run_id=run_id if isinstance(run_id, str) and shapes.is_id(run_id) else None,
+            occurred_at=shapes.happened_at(checkpoint),
         )
         return shapes.config_of(thread_id, checkpoint_ns, checkpoint["id"])
 

@@ -92,6 +92,19 @@ def made_at(checkpoint_id: str) -> datetime | None:
     return _EPOCH + timedelta(microseconds=ticks // 10)
 
 
+def happened_at(checkpoint: Checkpoint) -> datetime | None:
+    """When LangGraph says that it made a checkpoint, if that can be read; without a zone, UTC."""
+    try:
+        told = datetime.fromisoformat(checkpoint["ts"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    aware = told if told.tzinfo is not None else told.replace(tzinfo=UTC)
+    try:
+        return aware.astimezone(UTC)
+    except OverflowError:  # in the first or the last hours of the calendar
+        return None
+
+
 def path_from(parents: Mapping[str, str | None], start: str | None) -> list[str]:
     """A checkpoint, its parent, and so on, as far as they are there."""
     path: dict[str, None] = {}

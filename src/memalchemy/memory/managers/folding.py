@@ -8,7 +8,6 @@ next one, and of a whole conversation the last summaries are remembered.
 from __future__ import annotations
 
 import hashlib
-import threading
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from memalchemy import _forks
 from memalchemy.events import Event, operation, publish
 from memalchemy.memory.managers.base import ConversationManager
 from memalchemy.memory.managers.summaries import Summariser, Summarize, Summary
@@ -48,7 +48,7 @@ class FoldingManager(ConversationManager):
         self.timeout = timeout
         self._summariser = Summariser(summarize_fn, timeout)
         self._remembered: OrderedDict[bytes, Summary] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = _forks.lock()
 
     @abstractmethod
     def plan(self, messages: list[Any]) -> Plan:

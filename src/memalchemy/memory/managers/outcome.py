@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import inspect
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from memalchemy import _forks
 from memalchemy.memory.managers.summaries import Summary
 
 Stage = Literal["none", "cleared", "summarised", "cut"]
@@ -70,7 +70,7 @@ class PuttingAway:
             raise TypeError(f"archive is a function, not {type(archive).__name__}")
         self._archive = archive
         self._known: OrderedDict[str, None] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = _forks.lock()
 
     def __bool__(self) -> bool:
         return self._archive is not None

@@ -1,0 +1,161 @@
+"""A SQLite file that was vacuumed, dumped, restored or copied answers with its own rows."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine
+
+from memalchemy import Checkpointer, Database, Store, ThreadLog, migrate
+from memalchemy.verify import verify
+
+pytestmark = pytest.mark.asyncio_only(reason="what is in a file does not depend on who waits")
+
+COUNT = 26
+WORDS = [f"{letter}word" for letter in "abcdefghijklmnopqrstuvwxyz"]
+
+
+def vector(number: int) -> list[float]:
+    return [1.0 if at == number else 0.001 for at in range(COUNT)]
+
+
+async def fill(db: Database) -> None:
+    """Rows of each kind, and gaps before, between and behind them."""
+    checkpointer, log, store = Checkpointer(db), ThreadLog(db), Store(db)
+    for number, word in enumerate(WORDS):
+        await checkpointer.save({"text": word}, f"thread {number}", "c", {"word": word})
+        await checkpointer.save({"text": "gone"}, f"gone {number}", "c", {"word": "gone"})
+        await log.append(f"log {number}", {"text": f"entry {word}"})
+        await store.put(("a",), word, {"text": word}, {"word": word}, embedding=vector(number))
+        await store.put(("a",), f"gone {word}", {"text": "gone"}, embedding=vector(number))
+    for number, word in enumerate(WORDS):
+        await checkpointer.forget(thread_id=f"gone {number}")
+        await store.delete(("a",), f"gone {word}")
+
+
+async def assert_every_search_answers_with_its_row(path: Path) -> None:
+    async with Database(f"sqlite:///{path}") as db:
+        checkpointer, log, store = Checkpointer(db), ThreadLog(db), Store(db)
+        for number, word in enumerate(WORDS):
+            assert [hit["thread_id"] for hit in await checkpointer.search(word)] == [
+                f"thread {number}"
+            ]
+            named = await checkpointer.query_by_metadata("word", word)
+            assert [hit["thread_id"] for hit in named] == [f"thread {number}"]
+            (entry,) = await log.search(f"entry {word}", limit=1)
+            assert entry.value == {"text": f"entry {word}"}
+            assert [hit.key for hit in await store.search(("a",), word)] == [word]
+            filtered = await store.search(("a",), filter={"text": word})
+            assert [hit.key for hit in filtered] == [word]
+            near = await store.search_by_embedding(("a",), vector(number), limit=1)
+            assert [hit.item.key for hit in near] == [word]
+        assert (await verify(db)).findings == ()
+        await store.put(("a",), "after", {"text": "afterwards"})
+        assert [hit.key for hit in await store.search(("a",), "afterwards")] == ["after"]
+
+
+def vacuumed(path: Path) -> Path:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("VACUUM")
+    return path
+
+
+def vacuumed_into(path: Path) -> Path:
+    target = path.with_name("into.db")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("VACUUM INTO ?", (str(target),))
+    return target
+
+
+def backed_up(path: Path) -> Path:
+    target = path.with_name("backup.db")
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as into:
+        source.backup(into)
+    return target
+
+
+def dumped_by_python(path: Path) -> Path:
+    target = path.with_name("dumped.db")
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as into:
+        into.executescript("\n".join(source.iterdump()))
+    return target
+
+
+def dumped_by_the_program(path: Path) -> Path:
+    target = path.with_name("restored.db")
+    dump = subprocess.run(["sqlite3", path, ".dump"], check=True, stdout=subprocess.PIPE).stdout
+    subprocess.run(["sqlite3", target], check=True, input=dump)
+    return target
+
+
+WAYS = [vacuumed, vacuumed_into, backed_up]
+if sys.version_info >= (3, 12, 3) or (3, 11, 9) <= sys.version_info < (3, 12):
+    # Before, iterdump() does not know virtual tables (python/cpython#64662).
+    WAYS.append(dumped_by_python)
+if shutil.which("sqlite3"):
+    WAYS.append(dumped_by_the_program)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+async def test_every_search_answers_with_its_row_after(
+    tmp_path: Path, way: Callable[[Path], Path]
+) -> None:
+    path = tmp_path / "agent.db"
+    async with Database(f"sqlite:///{path}") as db:
+        await fill(db)
+    await assert_every_search_answers_with_its_row(way(path))
+
+
+async def test_a_file_of_the_earlier_schema_finds_its_rows_once_it_is_upgraded(
+    tmp_path: Path,
+) -> None:
+    """The revision takes rowids along: the text indexes are not built anew."""
+    path = tmp_path / "agent.db"
+    async with Database(f"sqlite:///{path}") as db:
+        await fill(db)
+        await db.run_sync(lambda c: migrate.downgrade(c, "0003"))
+    async with Database(f"sqlite:///{path}") as db:
+        assert await db.current() == migrate.head()
+    await assert_every_search_answers_with_its_row(path)
+    ordinals = "SELECT DISTINCT ordinal FROM checkpoints"
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute(ordinals).fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("enforced", [True, False])
+def test_a_hosts_foreign_key_to_threads_survives_the_upgrade(
+    tmp_path: Path, enforced: bool
+) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path}/agent.db")
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"PRAGMA foreign_keys = {'ON' if enforced else 'OFF'}")
+        connection.commit()
+        migrate.upgrade(connection, revision="0003")
+        connection.exec_driver_sql(
+            "CREATE TABLE notes (id INTEGER PRIMARY KEY, tenant, thread_id, namespace, FOREIGN KEY "
+            "(tenant, thread_id, namespace) REFERENCES threads (tenant, thread_id, namespace) "
+            "ON DELETE CASCADE)"
+        )
+        connection.exec_driver_sql(
+            "INSERT INTO threads VALUES ('t', 'x', '/', 1, 1, 1, NULL, NULL, '{\"a\":1}', NULL, "
+            "NULL, '2024-01-01', '2024-01-01', NULL, NULL)"
+        )
+        connection.exec_driver_sql("INSERT INTO notes VALUES (1, 't', 'x', '/')")
+        connection.commit()
+        migrate.upgrade(connection)
+        connection.commit()
+        assert connection.exec_driver_sql("SELECT thread_id FROM notes").all() == [("x",)]
+        meta = connection.exec_driver_sql("SELECT meta FROM threads WHERE tenant = 't'").scalar()
+        assert meta == "{}"
+        assert connection.exec_driver_sql("PRAGMA foreign_key_check").all() == []
+        connection.exec_driver_sql("DELETE FROM threads WHERE tenant = 't'")
+        left = connection.exec_driver_sql("SELECT count(*) FROM notes").scalar()
+        assert left == (0 if enforced else 1)
+    engine.dispose()

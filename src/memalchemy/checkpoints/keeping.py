@@ -55,7 +55,6 @@ class Keeping(Scope):
                 ),
                 connection=connection,
                 event=event,
-                payloads=True,
             )
             event.details["dropped"] = dropped
         return dropped
@@ -108,6 +107,7 @@ class Keeping(Scope):
                 partial(upkeep.erase_thread, d, self.db.tenant, found),
                 connection=connection,
                 event=event,
+                payloads=False,
             )
             self._cache.drop_thread(self.db.tenant, found)
         if metadata is not None:
@@ -124,6 +124,7 @@ class Keeping(Scope):
                 partial(upkeep.erase_items, self.db.dialect, items),
                 connection=connection,
                 event=event,
+                payloads=False,
             )
             erased += gone
             if gone == len(items):

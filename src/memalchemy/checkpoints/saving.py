@@ -136,7 +136,10 @@ class Saver:
             operation("checkpoint.sweep", tenant=log.tenant, thread_id=log.thread_id) as event,
         ):
             swept = await self.db.write(
-                lambda: sweep(self.db.dialect, log), connection=connection, event=event
+                lambda: sweep(self.db.dialect, log),
+                connection=connection,
+                event=event,
+                payloads=False,
             )
             if connection is not None or swept is None:
                 return
@@ -216,7 +219,6 @@ class Saver:
             connection=connection,
             event=event,
             single=self.db.dialect.single_statement_save,
-            payloads=True,
         )
 
     async def _tip(
@@ -363,6 +365,7 @@ class Saver:
                     lambda: remove_log(self.db.dialect, log, lambda h: h.is_expired(request.now)),
                     connection=connection,
                     event=event,
+                    payloads=False,
                 )
             except DatabaseUnreachable as lost:
                 if not lost.maybe_applied or connection is not None:

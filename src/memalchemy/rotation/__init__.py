@@ -233,7 +233,7 @@ class _Rotation:
         first = self.db.keyring.first_id
         assert first is not None
         for tenant in sorted(tenants - self._marked):
-            await self.db.write(partial(leave_mark, self.db.dialect, tenant, first))
+            await self.db.write(partial(leave_mark, self.db.dialect, tenant, first), payloads=False)
             self._marked.add(tenant)
 
     async def _unmark(self, count: _Count) -> None:
@@ -362,7 +362,7 @@ class _Rotation:
                         yield statements.grow_size(self.db.dialect), bound
 
         if changes:
-            await self.db.write(program, event=self.event)
+            await self.db.write(program, event=self.event, payloads="stored")
 
     def _tell(self, more: int) -> None:
         self._done = min(self._done + more, self._total)

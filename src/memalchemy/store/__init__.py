@@ -168,7 +168,6 @@ class Store(Batches, Searching):
                 connection,
                 event,
                 single=d.single_statement_save and not vectors,
-                payloads=True,
             )
             event.payload_bytes = len(row["p_value"])
             if version is None:
@@ -308,7 +307,7 @@ class Store(Batches, Searching):
             return _is_alive(rows[0].expires_at, values["p_now"]) if rows else None
 
         with operation("store.delete", **self._about(namespace)) as event:
-            was_there = await self._write(program, connection, event)
+            was_there = await self._write(program, connection, event, payloads=False)
             if was_there is None and which != "any":
                 current = await self.get_item(namespace, key, refresh=False, connection=connection)
                 raise not_as_expected(key, expected_version, current)
@@ -419,7 +418,7 @@ class Store(Batches, Searching):
 
         with operation("store.refresh", **self._about(item.namespace)) as event:
             single = self.db.dialect.autocommits
-            touched = await self._write(program, connection, event, single=single)
+            touched = await self._write(program, connection, event, single=single, payloads=False)
         return replace(item, expires_at=expires) if touched else item
 
 

@@ -70,7 +70,7 @@ class Batches(Shelf):
             event.payload_bytes = sum(len(row["p_value"]) for row, _ in last.values())
             versions = {}
             if last:
-                versions = await self._write(program, connection, event, payloads=True)
+                versions = await self._write(program, connection, event)
         return [versions[place_of(row)] for row in rows]
 
     async def get_batch(
@@ -144,7 +144,7 @@ class Batches(Shelf):
 
         with operation("store.refresh", tenant=self.db.tenant) as event:
             event.details["items"] = len(binds)
-            await self._write(program, connection, event)
+            await self._write(program, connection, event, payloads=False)
         return binds
 
     async def delete_batch(
@@ -162,7 +162,9 @@ class Batches(Shelf):
 
         with operation("store.delete", tenant=self.db.tenant) as event:
             event.details["items"] = len(wanted)
-            return await self._write(program, connection, event) if wanted else 0
+            if not wanted:
+                return 0
+            return await self._write(program, connection, event, payloads=False)
 
     def _places(self, keys: Iterable[tuple[Namespace, str]]) -> dict[Place, Name]:
         wanted: dict[Place, Name] = {}

@@ -197,7 +197,7 @@ class Shelf:
         event: Event,
         *,
         single: bool = False,
-        payloads: bool = False,
+        payloads: bool = True,
     ) -> T:
         return await self.db.write(
             program, connection=connection, event=event, single=single, payloads=payloads

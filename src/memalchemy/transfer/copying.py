@@ -108,7 +108,7 @@ class _Copy:
         statement = read_marks(self.source.dialect, scope=self.scope)
         for row in await self.sides.ask(self.source, statement, binds, None):
             mark = partial(leave_mark, self.sides.target.dialect, row["tenant"], row["key"])
-            await self.sides.target.write(mark)
+            await self.sides.target.write(mark, payloads=False)
 
     async def pages(self, listing: Any, key: Sequence[str], visit: Visit) -> None:
         """Visit heads or items, in pages that are each read in a snapshot of the source.

@@ -98,7 +98,10 @@ class Sides:
 
     async def write(self, statement: Executable, binds: Parameters, now: AsyncConnection) -> int:
         """Execute one statement on the target; how many rows it touched."""
-        return (await self.target.write(lambda: _one(statement, binds), connection=now)).touched
+        done = await self.target.write(
+            lambda: _one(statement, binds), connection=now, payloads="stored"
+        )
+        return done.touched
 
     async def ask(
         self,

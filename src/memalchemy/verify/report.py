@@ -64,7 +64,8 @@ def unreadable(error: MemalchemyError) -> str:
 
 REMEDIES = {
     "key": "run verify with the key in MEMALCHEMY_KEYS",
-    "plaintext": "memalchemy rotate-keys",
+    "plaintext": "see who wrote it: memalchemy rotate-keys --dry-run lists what is like it; if it "
+    "is genuine, memalchemy rotate-keys --encrypt-plaintext",
 }
 """What helps where nothing is damaged."""
 

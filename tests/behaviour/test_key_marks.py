@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 from test_encryption import Open, opened
 
-from memalchemy import Checkpointer, Database, KeyMissing, Store, ThreadLog
+from memalchemy import Checkpointer, Database, KeyMissing, NotEncrypted, Store, ThreadLog
 from memalchemy.codec.sealing import Keyring, generate_key
 from memalchemy.database import keymarks
 from memalchemy.rotation import rotate_keys
@@ -408,6 +408,23 @@ async def test_a_copy_knows_the_keys_before_it_has_a_row(opened: Open, tmp_path:
     async with Database(url, keys=[KEY]) as target:
         await put(target)
         assert (await copy(target, source)).updated == 1
+
+
+@pytest.mark.asyncio_only(reason="copy takes asynchronous databases")
+@pytest.mark.parametrize("write", [put, save, append])
+async def test_a_copy_brings_nothing_unencrypted_into_an_encrypted_tenant(
+    opened: Open, tmp_path: Path, write: Any
+) -> None:
+    keyed = await opened(keys=[KEY])
+    await Store(keyed).put(SPACE, "before", 1)
+    async with Database(f"sqlite:///{tmp_path}/plain.db") as source:
+        await write(source)
+        with pytest.raises(NotEncrypted, match="encrypted on the target"):
+            await copy(source, await opened(keys=None))
+
+    assert await Store(keyed).list_keys(SPACE) == ["before"]
+    assert not await Checkpointer(keyed).exists("t")
+    assert await ThreadLog(keyed).count("t") == 0
 
 
 async def test_many_that_begin_at_once_all_write(opened: Open) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -35,6 +35,7 @@ from memalchemy.store.shelf import (
     Lifetimes,
     Namespace,
     Settings,
+    end_of_life,
     item_binds,
     lifetimes_of,
     stores_natively,
@@ -405,7 +406,7 @@ class Store(Batches, Searching):
         connection: HostConnection | None,
     ) -> StoreItem:
         now = datetime.now(UTC)
-        expires = now + timedelta(microseconds=lifetime)
+        expires = end_of_life(now, lifetime, item.key)
         values = dict(binds) | {
             "p_now": now,
             "p_expires_at": expires,

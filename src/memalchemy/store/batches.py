@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from memalchemy.search.scope import Place, key_lists
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
 from memalchemy.store.embedding import Index, rows_of
-from memalchemy.store.shelf import Namespace, Shelf, item_binds, stores_natively
+from memalchemy.store.shelf import Namespace, Shelf, end_of_life, item_binds, stores_natively
 from memalchemy.store.writing import Row, VectorRow, place_of
 
 Batch = Iterable[Sequence[Any] | NewItem]
@@ -244,5 +244,5 @@ def _life_from(now: datetime, row: Any) -> dict[str, Any]:
         "k_key": row.key,
         "p_version": row.version,
         "p_lifetime": row.lifetime,
-        "p_expires_at": now + timedelta(microseconds=row.lifetime),
+        "p_expires_at": end_of_life(now, row.lifetime, row.key),
     }

@@ -13,6 +13,7 @@ from memalchemy.codec import items as codec
 from memalchemy.codec.sealing import Keyring
 from memalchemy.contracts import Seconds, StoreCapabilities, to_timedelta
 from memalchemy.database import Database, HostConnection
+from memalchemy.errors import Corrupt
 from memalchemy.events import Event
 from memalchemy.keys import check_name, encode_namespace
 from memalchemy.metadata import check_metadata
@@ -132,6 +133,18 @@ def _life(ttl: Seconds) -> timedelta | None:
             "ttl must be longer than zero and shorter than a thousand years; math.inf is for ever"
         )
     return life
+
+
+def end_of_life(now: datetime, lifetime: int, key: str) -> datetime:
+    """When an item ends that lives so many microseconds from now.
+
+    Raises:
+        Corrupt: no calendar has that day.
+    """
+    try:
+        return now + timedelta(microseconds=lifetime)
+    except OverflowError:
+        raise Corrupt(f"the lifetime of the item {key!r} is {lifetime} microseconds") from None
 
 
 def item_binds(db: Database, namespace: Namespace, key: str) -> dict[str, Any]:

@@ -79,6 +79,9 @@ class TextIndexes:
             except Corrupt:
                 reading.reason = "cannot be read"
                 continue
+            except StatementFailed:
+                reading.reason = "cannot be asked for the words of a row: they are none"
+                continue
             reading.looked += 1
             for row in sorted(missed, key=_in_order):
                 reading.miss(place, row)

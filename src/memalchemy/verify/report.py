@@ -38,7 +38,7 @@ CODES = {
     "plaintext": "a payload is not encrypted, in a database that was opened with keys",
     "kind": "a row is of a kind that this release does not know",
     "size": "a recorded size is not that of what is stored",
-    "metadata": "metadata is not JSON",
+    "metadata": "metadata is no JSON object",
     "parent": "a checkpoint's parent cannot be its parent",
     "cycle": "the parents of a checkpoint lead back to it",
     "words": "what an item is found by is not what it holds",

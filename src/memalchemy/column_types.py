@@ -122,11 +122,11 @@ class Json(TypeDecorator[Any]):
         return _sorted(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        return _without_decimals(value) if dialect.name == "oracle" else value
+        return _object(_without_decimals(value) if dialect.name == "oracle" else value)
 
     def reader(self, dialect: Dialect) -> Reader:
         """The same as `process_result_value`."""
-        return None if dialect.driver == "asyncpg" else _processed(self, dialect)
+        return _object if dialect.driver == "asyncpg" else _processed(self, dialect)
 
 
 class Payload(TypeDecorator[bytes]):
@@ -186,6 +186,13 @@ class Vector(TypeDecorator[Sequence[float]]):
         if isinstance(value, str):
             return [float(number) for number in value[1:-1].split(",")]
         return list(value)
+
+
+def _object(value: Any) -> Any:
+    """Metadata is an object, or not there."""
+    if value is not None and not isinstance(value, dict):
+        raise TypeError(f"metadata is an object, not {type(value).__name__}")
+    return value
 
 
 def _id(stored: str | None) -> str | None:

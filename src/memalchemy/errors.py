@@ -203,9 +203,11 @@ class NotEncrypted(MemalchemyError):
     def __init__(self, message: str | None = None) -> None:
         super().__init__(
             message
-            or "this is not encrypted, and the database was opened with keys. `memalchemy "
-            "rotate-keys` encrypts what is there; until then allow_plaintext=True reads it (on the "
-            "command line --allow-plaintext)."
+            or "this is not encrypted, and the database was opened with keys, so it may be forged; "
+            "it was not read. If the database was not encrypted when it was written, encrypt it "
+            "with `memalchemy rotate-keys`, and read it until then with allow_plaintext=True (on "
+            "the command line --allow-plaintext). If it was encrypted already, find out who wrote "
+            "this; `memalchemy rotate-keys --dry-run` lists what is like it."
         )
 
 

@@ -10,8 +10,9 @@ import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 from test_encryption import Open, opened
 
-from memalchemy import Checkpointer, Database, KeyMissing, Store, ThreadLog
+from memalchemy import Checkpointer, Database, KeyMissing, NotEncrypted, Store, ThreadLog
 from memalchemy.codec.sealing import Keyring, generate_key
+from memalchemy.database import keymarks
 from memalchemy.rotation import rotate_keys
 from memalchemy.store.lines import export_items, import_items
 from memalchemy.transfer import copy
@@ -239,14 +240,15 @@ async def test_it_costs_one_look_at_the_first_write_only(opened: Open, monkeypat
         looks.clear()
 
 
-async def test_what_a_host_rolls_back_is_no_mark(opened: Open) -> None:
+async def test_what_a_host_rolls_back_leaves_no_mark_that_is_believed(opened: Open) -> None:
     db = await opened(keys=[KEY])
     store = Store(db)
     async with db.transaction() as tx:
         await store.put(SPACE, "a", 1, connection=tx)
         await store.put(SPACE, "b", 1, connection=tx)
         await tx.rollback()
-    assert await marks(db) == []
+    # A server's is committed apart. Nothing is under it, and a rotation takes it away.
+    assert await marks(db) == ([] if db.dialect.single_writer else [("default", id_of(KEY))])
 
     async with db.transaction() as tx:
         await store.put(SPACE, "a", 1, connection=tx)
@@ -255,6 +257,114 @@ async def test_what_a_host_rolls_back_is_no_mark(opened: Open) -> None:
     async with (await opened(keys=None)).transaction() as tx:
         with pytest.raises(KeyMissing):
             await put_on(await opened(keys=None), tx)
+
+
+async def test_another_database_does_not_believe_a_mark_that_is_rolled_back(opened: Open) -> None:
+    first, second = await opened(keys=[KEY]), await opened(keys=[KEY])
+    async with first.transaction() as tx:
+        await put_on(first, tx)
+        await put_on(second, tx)
+        await tx.rollback()
+
+    await put(second)
+
+    assert await marks(first) == [("default", id_of(KEY))]
+
+
+SECONDS = 20
+"""By when what waits for itself would still wait."""
+
+
+async def second_transaction(db: Database) -> None:
+    async with db.transaction() as tx:
+        await Store(db).put(SPACE, "second", 2, connection=tx)
+
+
+async def append_beside(db: Database) -> None:
+    await ThreadLog(db).append("beside", ["a"])
+
+
+async def save_beside(db: Database) -> None:
+    await Checkpointer(db).save({"n": 2}, "beside")
+
+
+async def write_in_a_transaction(db: Database, beside: Any) -> None:
+    """The first write of a tenant, and *beside* before its transaction ends. On SQLite every other
+    write waits for that end, whatever is in the transaction.
+    """
+    begun = asyncio.Event()
+
+    async def wait_and_write() -> None:
+        await begun.wait()
+        await beside()
+
+    other = asyncio.ensure_future(wait_and_write())
+    async with asyncio.timeout(SECONDS):
+        async with db.transaction() as tx:
+            await Checkpointer(db).save({"n": 1}, "t", connection=tx)
+            begun.set()
+            if not db.dialect.single_writer:
+                await other
+            await Store(db).put(SPACE, "again", 1, connection=tx)
+        await other
+    assert await Checkpointer(db).load("t") == {"n": 1}
+    assert ("default", id_of(KEY)) in await marks(db)
+
+
+@pytest.mark.parametrize("another", ["the same Database", "another Database", "another tenant"])
+@pytest.mark.parametrize("write", [second_transaction, save_beside, put, append_beside])
+async def test_a_first_write_in_a_transaction_stops_no_other_first_write(
+    opened: Open, write: Any, another: str
+) -> None:
+    db = await opened(keys=[KEY])
+    second = db if another == "the same Database" else await opened(keys=[KEY])
+    if another == "another tenant":
+        second = second.for_tenant("acme")
+
+    await write_in_a_transaction(db, lambda: write(second))
+
+
+@pytest.mark.parametrize("write", [second_transaction, save_beside])
+async def test_neither_does_it_with_the_settings_of_pgbouncer(opened: Open, write: Any) -> None:
+    db = await opened(keys=[KEY], pgbouncer=True)
+
+    await write_in_a_transaction(db, lambda: write(db))
+
+
+@pytest.mark.parametrize("write", [second_transaction, save_beside])
+async def test_neither_does_one_on_a_connection_of_a_hosts(
+    opened: Open, database_url: str, write: Any
+) -> None:
+    db = await opened(keys=[KEY])
+    engine = create_async_engine(
+        database_url.replace("sqlite:", "sqlite+aiosqlite:").replace("ql://", "ql+asyncpg://")
+    )
+    try:
+        async with asyncio.timeout(SECONDS):
+            async with engine.begin() as connection:
+                await put_on(db, connection)
+                other = asyncio.ensure_future(write(db))
+                if not db.dialect.single_writer:
+                    await other
+            await other
+    finally:
+        await engine.dispose()
+    assert await marks(db) == [("default", id_of(KEY))]
+
+
+async def test_a_pool_that_has_no_other_connection_does_not_stop_a_first_write(
+    database_url: str, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(keymarks, "APART", 0.2)
+    one = {} if database_url.startswith("sqlite") else {"pool_size": 1, "max_overflow": 0}
+    async with Database(database_url, migrate="off", keys=[KEY], **one) as db:
+        await db.migrate()
+        async with db.transaction() as tx:
+            await put_on(db, tx)
+            await put_on(db, tx)
+
+        assert await marks(db) == [("default", id_of(KEY))]
+        assert await Store(db).count(SPACE) == 1
 
 
 async def put_on(db: Database, connection: Any) -> None:
@@ -298,6 +408,23 @@ async def test_a_copy_knows_the_keys_before_it_has_a_row(opened: Open, tmp_path:
     async with Database(url, keys=[KEY]) as target:
         await put(target)
         assert (await copy(target, source)).updated == 1
+
+
+@pytest.mark.asyncio_only(reason="copy takes asynchronous databases")
+@pytest.mark.parametrize("write", [put, save, append])
+async def test_a_copy_brings_nothing_unencrypted_into_an_encrypted_tenant(
+    opened: Open, tmp_path: Path, write: Any
+) -> None:
+    keyed = await opened(keys=[KEY])
+    await Store(keyed).put(SPACE, "before", 1)
+    async with Database(f"sqlite:///{tmp_path}/plain.db") as source:
+        await write(source)
+        with pytest.raises(NotEncrypted, match="encrypted on the target"):
+            await copy(source, await opened(keys=None))
+
+    assert await Store(keyed).list_keys(SPACE) == ["before"]
+    assert not await Checkpointer(keyed).exists("t")
+    assert await ThreadLog(keyed).count("t") == 0
 
 
 async def test_many_that_begin_at_once_all_write(opened: Open) -> None:

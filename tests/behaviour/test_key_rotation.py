@@ -21,7 +21,16 @@ from test_encryption import (
     rows,
 )
 
-from memalchemy import Checkpointer, Conflict, Corrupt, Database, KeyMissing, Store
+from memalchemy import (
+    Checkpointer,
+    Conflict,
+    Corrupt,
+    Database,
+    KeyMissing,
+    NotEncrypted,
+    Store,
+    ThreadLog,
+)
 from memalchemy.codec.sealing import Keyring, generate_key
 from memalchemy.contracts import Progress
 from memalchemy.events import subscribe
@@ -104,7 +113,7 @@ async def test_a_dry_run_says_what_is_under_which_key_and_changes_nothing(opened
     assert (report.left, report.rotated) == (ROWS + ITEMS + 2, 0)
     assert await rows(db, "store_items") == before
 
-    done = await rotate_keys(db)
+    done = await rotate_keys(db, encrypt_plaintext=True)
     assert (done.left, done.rotated) == (1, ROWS + ITEMS + 1), "one key is missing"
     await check_contents(db)
 
@@ -334,7 +343,8 @@ async def test_verify_finds_damaged_bytes_without_a_key_and_what_is_not_encrypte
     assert found.keys() == {"slipped in"}
     assert (found["slipped in"].code, found["slipped in"].remedy) == (
         "plaintext",
-        "memalchemy rotate-keys",
+        "see who wrote it: memalchemy rotate-keys --dry-run lists what is like it; if it is "
+        "genuine, memalchemy rotate-keys --encrypt-plaintext",
     )
     await change(db, "UPDATE store_items SET checksum = checksum + 1 WHERE key = 'one'")
     await change(db, "UPDATE deltas SET checksum = checksum + 1 WHERE thread_id = 'forked'")
@@ -348,3 +358,140 @@ async def test_verify_finds_damaged_bytes_without_a_key_and_what_is_not_encrypte
     }
     assert "delete" not in str([f.remedy for f in (await verify(await opened(keys=[NEW]))).findings
                                 if f.code == "key"])  # fmt: skip
+
+
+async def forge(db: Database, tenant: str = "default") -> None:
+    """Put rows of one who may write to the tables, and has no key, in the place of encrypted ones:
+    a state, an entry, and an item.
+    """
+    aside = await _plain_rows(db)
+    for table, where in (
+        ("deltas", "thread_id = 'forged'"),
+        ("deltas", "thread_id = 'log'"),
+        ("store_items", "key = 'forged'"),
+    ):
+        column = "payload" if table == "deltas" else "value"
+        row = next(row for row in aside[table] if where.split("'")[1] in row.values())
+        await change(
+            db,
+            f"UPDATE {table} SET codec = :codec, checksum = :checksum, {column} = :payload "
+            f"WHERE tenant = '{tenant}' AND {where}",
+            codec=row["codec"],
+            checksum=row["checksum"],
+            payload=bytes(row[column]),
+        )
+
+
+async def _plain_rows(db: Database) -> dict[str, list[dict[str, Any]]]:
+    return {
+        table: [row for row in await rows(db, table) if row["tenant"] == "aside"]
+        for table in ("deltas", "store_items")
+    }
+
+
+async def _write_some(db: Database, said: str) -> None:
+    await Checkpointer(db).save({"said": said}, "forged", "c")
+    await ThreadLog(db).append("log", [said])
+    await Store(db).put(SPACE, "forged", said)
+
+
+@pytest.fixture
+async def forged(opened: Open) -> Database:
+    """A tenant of which a state, an entry and an item were forged in plaintext."""
+    await _write_some(await opened(keys=[OLD]), "genuine")
+    await Store(await opened(keys=[OLD])).put(SPACE, "genuine", 1)
+    plain = await opened(keys=None)
+    await _write_some(plain.for_tenant("aside"), "forged")
+    await forge(plain)
+    return await opened(keys=[NEW, OLD])  # type: ignore[no-any-return]
+
+
+FORGED = {
+    "item 'forged' in /users/ada of tenant 'default'",
+    "position 1 of thread 'forged' in / of tenant 'default'",
+    "position 1 of thread 'log' in /log of tenant 'default'",
+}
+
+
+@pytest.mark.parametrize("all_tenants", [False, True])
+async def test_what_is_not_encrypted_in_an_encrypted_tenant_is_left_and_named(
+    opened: Open, forged: Database, all_tenants: bool
+) -> None:
+    report = await rotate_keys(forged, all_tenants=all_tenants)
+
+    assert {str(row) for row in report.refused} == FORGED
+    assert (report.adopted, report.left) == ((), 3)
+    for keys in ([NEW, OLD], [NEW]):
+        db = await opened(keys=keys)
+        with pytest.raises(NotEncrypted):
+            await Checkpointer(db).load("forged")
+        with pytest.raises(NotEncrypted):
+            await ThreadLog(db).range("log")
+        with pytest.raises(NotEncrypted) as refused:
+            await Store(db).get(SPACE, "forged")
+        assert "may be forged" in str(refused.value)
+        assert "--dry-run" in str(refused.value)
+        assert await Store(db).get(SPACE, "genuine") == 1
+
+
+async def test_it_is_encrypted_where_that_is_asked_for_and_named_then(forged: Database) -> None:
+    dry = await rotate_keys(forged, encrypt_plaintext=True, dry_run=True)
+    assert ({str(row) for row in dry.adopted}, dry.refused) == (FORGED, ())
+
+    report = await rotate_keys(forged, encrypt_plaintext=True)
+
+    assert ({str(row) for row in report.adopted}, report.refused, report.left) == (FORGED, (), 0)
+    assert await Store(forged).get(SPACE, "forged") == "forged"
+    assert (await rotate_keys(forged, encrypt_plaintext=True)).adopted == ()
+
+
+async def test_a_dry_run_names_what_would_be_left(forged: Database) -> None:
+    report = await rotate_keys(forged, dry_run=True)
+
+    assert ({str(row) for row in report.refused}, report.adopted) == (FORGED, ())
+
+
+async def test_no_other_key_takes_over_what_is_not_encrypted(
+    opened: Open, forged: Database
+) -> None:
+    report = await rotate_keys(await opened(keys=[THIRD]), encrypt_plaintext=True)
+
+    assert {str(row) for row in report.refused} == FORGED
+    assert (report.rotated, report.adopted) == (0, ())
+
+
+async def test_what_is_not_encrypted_is_held_to_its_checksum_first(
+    opened: Open, forged: Database
+) -> None:
+    for table in ("deltas", "store_items"):
+        await change(
+            forged,
+            f"UPDATE {table} SET checksum = checksum + 1 "
+            "WHERE tenant = 'default' AND codec NOT LIKE '%+gcm1' AND namespace NOT LIKE '/~%'",
+        )
+
+    report = await rotate_keys(forged, encrypt_plaintext=True)
+
+    assert (report.damaged, report.left, report.adopted) == (3, 3, ())
+
+
+async def test_plaintext_that_comes_between_looking_and_reading_is_left_too(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _write_some(await opened(keys=[OLD]), "genuine")
+    plain = await opened(keys=None)
+    await _write_some(plain.for_tenant("aside"), "forged")
+    forging = [True]
+    read = _Rotation._rows_of
+
+    async def late(rotation: _Rotation, batch: Any) -> Any:
+        if forging and forging.pop():
+            await forge(plain)
+        return await read(rotation, batch)
+
+    monkeypatch.setattr(_Rotation, "_rows_of", late)
+    report = await rotate_keys(await opened(keys=[NEW, OLD]))
+
+    assert {str(row) for row in report.refused} == FORGED
+    with pytest.raises(NotEncrypted):
+        await Checkpointer(await opened(keys=[NEW])).load("forged")

@@ -466,7 +466,28 @@ async def test_forgetting_a_tenant_takes_its_store_whole(db: Database) -> None:
     assert await rows(db, *ROWS) == [0] * 5
     assert await store.search(("n",), mode="vector", embedding=[1.0, 2.0]) == []
     assert len(await other.search(("n",), mode="vector", embedding=[1.0, 2.0])) == 1
-    await Checkpointer(db).forget(tenant=other.db.tenant)
+    await Checkpointer(other.db).forget(tenant=other.db.tenant)
+
+
+async def test_no_handle_of_a_tenant_reaches_another(db: Database, tmp_path: Path) -> None:
+    other = db.for_tenant(db.tenant + "-other")
+    await grow(Checkpointer(other), 3)
+    checkpointer = Checkpointer(db)
+
+    async def exported() -> list[Any]:
+        return [record async for record in checkpointer.export(tenant=other.tenant)]
+
+    for reach in (
+        exported,
+        lambda: checkpointer.export_files(tmp_path / "out", tenant=other.tenant),
+        lambda: checkpointer.forget(tenant=other.tenant),
+    ):
+        with pytest.raises(ValueError, match=r"reaches no other.*for_tenant\('.*-other'\)"):
+            await reach()
+
+    assert not (tmp_path / "out").exists()
+    await assert_all_load(Checkpointer(other), ["c0", "c1", "c2"])
+    await Checkpointer(other).forget(tenant=other.tenant)
 
 
 async def test_forgetting_a_tenant_leaves_the_others(db: Database) -> None:
@@ -474,7 +495,7 @@ async def test_forgetting_a_tenant_leaves_the_others(db: Database) -> None:
     for each in (db, other):
         await grow(Checkpointer(each), 3)
 
-    assert await Checkpointer(other).forget(tenant=db.tenant) == 3
+    assert await Checkpointer(db).forget(tenant=db.tenant) == 3
     assert await rows(db, *ROWS) == [0] * 5
     await assert_all_load(Checkpointer(other), ["c0", "c1", "c2"])
     await Checkpointer(other).forget(tenant=other.tenant)

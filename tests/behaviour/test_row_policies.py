@@ -75,7 +75,7 @@ async def test_another_tenant_is_behind_the_wall(walled: Open) -> None:
         assert await Checkpointer(db).list_threads() == []
         with pytest.raises(AuthenticationFailed, match="lacks a right"):
             await Checkpointer(db).save({"n": 1}, "new")
-        assert await Checkpointer(db).forget(tenant=theirs) == 0
+        assert await Checkpointer(db).forget(tenant=db.tenant) == 0
     async with walled(theirs) as db:
         assert await Checkpointer(db).load("theirs") == {"secret": 1}
 

@@ -5790,7 +5790,8 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- verify.item_queries.read_items()
 SELECT store_items.key, store_items.version, store_items.codec, store_items.checksum,
-  store_items.search_text, store_items.field_terms, store_items.value, CASE
+  store_items.search_text, store_items.field_terms, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, CASE
 WHEN (1 = 1) THEN store_items.meta END AS meta
 FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -5964,7 +5965,9 @@ AND checkpoints.namespace = :k_namespace
 ORDER BY checkpoints.seq
 
 -- verify.queries.read_log()
-SELECT threads.next_seq, threads.head_id, threads.deleted_at, 1 AS meta_readable, (
+SELECT threads.next_seq, threads.head_id, threads.deleted_at, threads.version, threads.epoch,
+  threads.created_at, threads.updated_at, threads.expires_at, threads.forked_thread,
+  threads.forked_seq, 1 AS meta_readable, (
   SELECT max(deltas.seq) AS max_1
   FROM deltas
   WHERE deltas.tenant = threads.tenant
@@ -6007,10 +6010,12 @@ AND checkpoints.seq = :p_seq
 
 -- verify.queries.read_rows()
 SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size,
-  deltas.codec, deltas.checksum, deltas.status, checkpoints.checkpoint_id,
+  deltas.codec, deltas.checksum, deltas.status, deltas.entry_key, deltas.parent_seq, deltas.label,
+  deltas.sort_key, deltas.occurred_at, deltas.stored_at, checkpoints.checkpoint_id,
   checkpoints.raw_size AS named_raw_size, checkpoints.stored_size AS named_stored_size,
-  1 AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
-  base.since_bytes AS base_since_bytes, parent.seq AS parent_at, (
+  checkpoints.run_id, checkpoints.occurred_at AS named_occurred_at,
+  checkpoints.created_at AS named_created_at, 1 AS meta_readable, base.kind AS base_kind,
+  base.depth AS base_depth, base.since_bytes AS base_since_bytes, parent.seq AS parent_at, (
   SELECT max(child.seq) AS max_1
   FROM deltas child
   WHERE child.tenant = deltas.tenant

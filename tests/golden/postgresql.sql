@@ -9026,8 +9026,11 @@ LIMIT $2
 
 -- verify.item_queries.read_items()
 SELECT store_items.key, store_items.version, store_items.codec, store_items.checksum,
-  store_items.search_text, store_items.field_terms, store_items.value, CASE
-WHEN (1 = 1) THEN store_items.meta END AS meta
+  store_items.search_text, store_items.field_terms, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(store_items.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN store_items.meta END AS meta
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
@@ -9215,7 +9218,11 @@ AND checkpoints.namespace = $3::VARCHAR
 ORDER BY checkpoints.seq
 
 -- verify.queries.read_log()
-SELECT threads.next_seq, threads.head_id, threads.deleted_at, 1 AS meta_readable, (
+SELECT threads.next_seq, threads.head_id, threads.deleted_at, threads.version, threads.epoch,
+  threads.created_at, threads.updated_at, threads.expires_at, threads.forked_thread,
+  threads.forked_seq, CASE
+WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+ELSE 0 END AS meta_readable, (
   SELECT max(deltas.seq) AS max_1
   FROM deltas
   WHERE deltas.tenant = threads.tenant
@@ -9258,9 +9265,13 @@ AND checkpoints.seq = $4::BIGINT
 
 -- verify.queries.read_rows()
 SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size,
-  deltas.codec, deltas.checksum, deltas.status, checkpoints.checkpoint_id,
+  deltas.codec, deltas.checksum, deltas.status, deltas.entry_key, deltas.parent_seq, deltas.label,
+  deltas.sort_key, deltas.occurred_at, deltas.stored_at, checkpoints.checkpoint_id,
   checkpoints.raw_size AS named_raw_size, checkpoints.stored_size AS named_stored_size,
-  1 AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
+  checkpoints.run_id, checkpoints.occurred_at AS named_occurred_at,
+  checkpoints.created_at AS named_created_at, CASE
+WHEN (jsonb_typeof(checkpoints.meta) = 'object') THEN 1
+ELSE 0 END AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
   base.since_bytes AS base_since_bytes, parent.seq AS parent_at, (
   SELECT max(child.seq) AS max_1
   FROM deltas AS child

@@ -148,7 +148,12 @@ def _sender() -> FrameType | None:
 
 def _author(program: GeneratorType[Any, Any, Any]) -> str:
     """The module of the innermost generator: the one that yielded the statement."""
-    while isinstance(inner := program.gi_yieldfrom, GeneratorType):
+    while True:
+        frame = program.gi_frame
+        inner = program.gi_yieldfrom
+        if inner is None and frame is not None and frame.f_code.co_name == "watched":
+            inner = frame.f_locals["running"]  # see `keymarks.without_content`
+        if not isinstance(inner, GeneratorType):
+            break
         program = inner
-    frame = program.gi_frame
     return "" if frame is None else str(frame.f_globals.get("__name__", ""))

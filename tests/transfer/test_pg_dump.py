@@ -101,7 +101,7 @@ async def test_a_dump_comes_back_under_another_schema_and_lives_on(
         assert (await agent.search("restored"))[0]["checkpoint_id"] == "restored"
         assert shape(postgres, new, "memory_b") == shape(postgres, old, "memory_a")
         await agent.forget(tenant="acme")
-        await agent.forget(tenant="zeta")
+        await Checkpointer(db.for_tenant("zeta")).forget(tenant="zeta")
         await db.run_sync(lambda c: migrate.downgrade(c, "base", schema="memory_b"))
         assert (await db.migrate())[-1] == migrate.head()
     postgres.drop_database(new)

@@ -271,7 +271,7 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
                 program = lambda: delete_checkpoint(  # noqa: E731
                     d, log, checkpoint_id, now, superseded=superseded
                 )
-            return await self.db.write(program, connection=connection, event=event)
+            return await self.db.write(program, connection=connection, event=event, payloads=False)
 
     async def diff(
         self, thread_id: str, a: str, b: str, *, connection: HostConnection | None = None

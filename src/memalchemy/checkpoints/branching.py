@@ -51,6 +51,7 @@ class Branching(Scope):
                 ),
                 connection=connection,
                 event=event,
+                payloads=False,
             )
             if not copied:
                 raise missing(thread_id, info.checkpoint_id)
@@ -84,6 +85,7 @@ class Branching(Scope):
                 lambda: copy(self.db.dialect, source, target, now),
                 connection=connection,
                 event=event,
+                payloads=False,
             )
 
 

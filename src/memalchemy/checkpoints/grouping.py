@@ -32,6 +32,7 @@ MAX_BYTES = 4 * 1024 * 1024
 
 @dataclass(eq=False)
 class _Waiting:
+    db: Database
     log: Log
     row: Mapping[str, Any]
     first: str
@@ -71,14 +72,19 @@ class Together:
 
         A caller that is cancelled leaves a save that is whole or absent, and hears of it when that
         is decided: nothing is saved later.
+
+        Raises:
+            CapabilityMissing, KeyMissing: as `Database.write`. Each save is looked at as it comes:
+                those that go together are of several tenants, keys and views of the database.
         """
+        await db.check_payloads()
         loop = asyncio.get_running_loop()
         queue = self._queues.setdefault(loop, _Queue())
-        mine = _Waiting(Log.of(row), row, first, event, loop.create_future())
+        mine = _Waiting(db, Log.of(row), row, first, event, loop.create_future())
         queue.waiting.append(mine)
         if queue.running < LANES:
             queue.running += 1
-            lane = loop.create_task(_send_all(db, queue))
+            lane = loop.create_task(_send_all(queue))
             queue.lanes.add(lane)
             lane.add_done_callback(queue.lanes.discard)
         try:
@@ -90,13 +96,13 @@ class Together:
         return found
 
 
-async def _send_all(db: Database, queue: _Queue) -> None:
+async def _send_all(queue: _Queue) -> None:
     try:
         while batch := _next_batch(queue):
             logs = {waiting.log for waiting in batch}
             queue.busy |= logs
             try:
-                await _send_batch(db, batch)
+                await _send_batch(batch)
             finally:
                 queue.busy -= logs
     except asyncio.CancelledError:
@@ -108,8 +114,8 @@ async def _send_all(db: Database, queue: _Queue) -> None:
         queue.running -= 1
 
 
-async def _send_batch(db: Database, batch: list[_Waiting]) -> None:
-    sending = asyncio.get_running_loop().create_task(_send(db, batch))
+async def _send_batch(batch: list[_Waiting]) -> None:
+    sending = asyncio.get_running_loop().create_task(_send(batch))
 
     def stop_if_nobody_waits(_: object = None) -> None:
         # Once: a driver that is cancelled while it calls off a query gives up on the connection.
@@ -129,7 +135,7 @@ async def _send_batch(db: Database, batch: list[_Waiting]) -> None:
         stop_if_nobody_waits()
         raise
     except MemalchemyError as error:
-        await _answer_for(db, batch, error)
+        await _answer_for(batch, error)
     except BaseException as error:  # noqa: BLE001 - handed to everybody who waits
         _settle(batch, error)
     else:
@@ -164,7 +170,8 @@ def _next_batch(queue: _Queue) -> list[_Waiting]:
     return batch
 
 
-async def _send(db: Database, batch: list[_Waiting]) -> list[Position | None]:
+async def _send(batch: list[_Waiting]) -> list[Position | None]:
+    db = batch[0].db  # of one engine with the others', which were looked at as they came
     event, d = Event("checkpoint.save"), db.dialect
     rows, first = [waiting.row for waiting in batch], batch[0].first
     try:
@@ -173,14 +180,12 @@ async def _send(db: Database, batch: list[_Waiting]) -> list[Position | None]:
                 lambda: append_many(d, rows, first=first),
                 event=event,
                 single=True,
-                payloads=True,
             )
         return [
             await db.write(
                 lambda: append(d, rows[0], first=first, expected="any", retain=False),
                 event=event,
                 single=True,
-                payloads=True,
             )
         ]
     finally:
@@ -188,7 +193,7 @@ async def _send(db: Database, batch: list[_Waiting]) -> list[Position | None]:
             waiting.event.round_trips += event.round_trips
 
 
-async def _answer_for(db: Database, batch: list[_Waiting], error: MemalchemyError) -> None:
+async def _answer_for(batch: list[_Waiting], error: MemalchemyError) -> None:
     """One of several may be to blame: each is tried alone. A lost connection is everybody's."""
     if len(batch) == 1 or isinstance(error, DatabaseUnreachable):
         _settle(batch, error)
@@ -197,7 +202,7 @@ async def _answer_for(db: Database, batch: list[_Waiting], error: MemalchemyErro
         if waiting.future.cancelled():
             continue
         try:
-            (position,) = await _send(db, [waiting])
+            (position,) = await _send([waiting])
         except MemalchemyError as own:
             _settle([waiting], own)
         else:

@@ -59,7 +59,6 @@ class Keeping(Scope):
                 ),
                 connection=connection,
                 event=event,
-                payloads=True,
             )
             event.details["dropped"] = dropped
         return dropped
@@ -72,24 +71,26 @@ class Keeping(Scope):
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Erase everything of a tenant, of a thread, or of every thread and item with *metadata*.
+        """Erase everything of the tenant, of a thread, or of every thread and item with *metadata*.
 
-        Exactly one of the three. All logs and namespaces, expired ones too, leaving no tombstone,
-        and no word of them in a text index. A thread has *metadata* if one of its checkpoints has
-        each of it, an item of a store if its own metadata has all; its vectors go too. Returns how
-        many checkpoints, entries and items went. `export` with the same argument writes out the
-        same checkpoints and entries.
+        Exactly one of the three; *tenant* is that of this database, named so that nobody erases
+        all of it by leaving something away. All logs and namespaces, expired ones too, leaving no
+        tombstone, and no word of them in a text index. A thread has *metadata* if one of its
+        checkpoints has each of it, an item of a store if its own metadata has all; its vectors go
+        too. Returns how many checkpoints, entries and items went. `export` with the same argument
+        writes out the same checkpoints and entries.
 
         In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the
         write-ahead log neither; where that could not be done, because somebody was reading, a
         warning is logged that names the command to run. On a server the pages keep dead rows until
         `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are beyond it:
         see docs/retention.md. Nothing of this is done for a host's *connection*.
+
+        Raises:
+            ValueError: *tenant* is another than that of this database.
         """
-        _exactly_one(tenant, thread_id, metadata)
-        with operation(
-            "checkpoint.forget", tenant=tenant or self.db.tenant, thread_id=thread_id
-        ) as event:
+        self._check_selectors(tenant, thread_id, metadata)
+        with operation("checkpoint.forget", tenant=self.db.tenant, thread_id=thread_id) as event:
             erased = await self._forget(tenant, thread_id, metadata, connection, event)
             event.details["erased"] = erased
             for left in () if connection is not None else await erase_remains(self.db, event):
@@ -101,6 +102,16 @@ class Keeping(Scope):
                 )
         return erased
 
+    def _check_selectors(
+        self, tenant: str | None, thread_id: str | None, metadata: Mapping[str, Any] | None
+    ) -> None:
+        _exactly_one(tenant, thread_id, metadata)
+        if tenant is not None and tenant != self.db.tenant:
+            raise ValueError(
+                f"this {type(self).__name__} is of tenant {self.db.tenant!r} and reaches no other: "
+                f"for tenant {tenant!r} make one of db.for_tenant({tenant!r})"
+            )
+
     async def _forget(
         self,
         tenant: str | None,
@@ -111,9 +122,11 @@ class Keeping(Scope):
     ) -> int:
         d = self.db.dialect
         if tenant is not None:
-            db = self.db.for_tenant(tenant)
-            erased = await db.write(
-                lambda: upkeep.erase_everything(d, tenant), connection=connection, event=event
+            erased = await self.db.write(
+                lambda: upkeep.erase_everything(d, tenant),
+                connection=connection,
+                event=event,
+                payloads=False,
             )
             self._cache.drop_tenant(tenant)
             self.db.look_for_keys_again()
@@ -124,6 +137,7 @@ class Keeping(Scope):
                 partial(upkeep.erase_thread, d, self.db.tenant, found),
                 connection=connection,
                 event=event,
+                payloads=False,
             )
             self._cache.drop_thread(self.db.tenant, found)
         if metadata is not None:
@@ -140,6 +154,7 @@ class Keeping(Scope):
                 partial(upkeep.erase_items, self.db.dialect, items),
                 connection=connection,
                 event=event,
+                payloads=False,
             )
             erased += gone
             if gone == len(items):
@@ -186,23 +201,25 @@ class Keeping(Scope):
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
         have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
         ``{"~b": base64}``. Without *all_namespaces* only what is in this one.
+
+        Raises:
+            ValueError: *tenant* is another than that of this database.
         """
-        _exactly_one(tenant, thread_id, metadata)
-        db = self.db if tenant is None else self.db.for_tenant(tenant)
-        scoped = Keeping(db, self.namespace)
-        with operation("checkpoint.export", tenant=db.tenant, thread_id=thread_id) as event:
+        self._check_selectors(tenant, thread_id, metadata)
+        own = self.db.tenant
+        with operation("checkpoint.export", tenant=own, thread_id=thread_id) as event:
             event.details["exported"] = exported = 0
             threads = (
-                await scoped._selected(thread_id, metadata, connection)
+                await self._selected(thread_id, metadata, connection)
                 if tenant is None
-                else await scoped._all_threads(connection)
+                else await self._all_threads(connection)
             )
             for found in threads:
                 for namespace in (
-                    await scoped._namespaces(found, connection) if all_namespaces else [self._path]
+                    await self._namespaces(found, connection) if all_namespaces else [self._path]
                 ):
-                    log = Log(db.tenant, found, namespace)
-                    for records in (scoped._export_log, scoped._export_entries):
+                    log = Log(own, found, namespace)
+                    for records in (self._export_log, self._export_entries):
                         async for record in records(log, connection):
                             event.details["exported"] = exported = exported + 1
                             yield record
@@ -228,10 +245,11 @@ class Keeping(Scope):
         Raises:
             Conflict: *directory* is there, and not empty.
             OSError: it cannot be written.
+            ValueError: *tenant* is another than that of this database.
         """
         if tenant is None and thread_id is None and metadata is None:
             tenant = self.db.tenant
-        _exactly_one(tenant, thread_id, metadata)
+        self._check_selectors(tenant, thread_id, metadata)
         to, count = Directory(directory), 0
         await asyncio.to_thread(to.begin)
         try:

@@ -314,6 +314,7 @@ class Pending(Scope):
                 partial(writes_.delete_checkpoints, self.db.dialect, log, ids, now),
                 connection=connection,
                 event=event,
+                payloads=False,
             )
 
     async def find_runs(
@@ -363,7 +364,7 @@ class Pending(Scope):
 
         self._cache.drop_thread(self.db.tenant, thread_id)
         with operation("checkpoint.delete", **self._about(thread_id, None)) as event:
-            return await self.db.write(program, connection=connection, event=event)
+            return await self.db.write(program, connection=connection, event=event, payloads=False)
 
     async def copy_below(
         self, source: str, target: str, *, connection: HostConnection | None = None
@@ -393,7 +394,7 @@ class Pending(Scope):
         self._cache.drop_thread(tenant, target)
         with operation("checkpoint.copy", **self._about(source, None)) as event:
             event.details["to"] = target
-            return await self.db.write(program, connection=connection, event=event)
+            return await self.db.write(program, connection=connection, event=event, payloads=False)
 
     async def _below(self, thread_id: str, connection: HostConnection | None) -> Any:
         binds = self._reaching() | {"k_thread_id": check_thread_id(thread_id)}

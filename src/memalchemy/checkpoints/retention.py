@@ -194,7 +194,9 @@ class Sweep:
                 program = partial(many.prune_listed, d, logs, self.values, wait=self.wait)
             else:
                 program = partial(many.remove_listed, d, logs, self.values, wait=False)
-            done = await self.db.write(program, connection=self.connection, event=self.event)
+            done = await self.db.write(
+                program, connection=self.connection, event=self.event, payloads=False
+            )
             for log in done.logs:
                 self.cache.drop(log)
             free.update(done.logs)

@@ -140,7 +140,10 @@ class Saver:
         try:
             with operation("checkpoint.sweep", **known) as event:
                 swept = await self.db.write(
-                    lambda: sweep(self.db.dialect, log), connection=connection, event=event
+                    lambda: sweep(self.db.dialect, log),
+                    connection=connection,
+                    event=event,
+                    payloads=False,
                 )
         except MemalchemyError as error:
             if connection is not None:
@@ -230,7 +233,6 @@ class Saver:
             connection=connection,
             event=event,
             single=self.db.dialect.single_statement_save,
-            payloads=True,
         )
 
     async def _tip(
@@ -377,6 +379,7 @@ class Saver:
                     lambda: remove_log(self.db.dialect, log, lambda h: h.is_expired(request.now)),
                     connection=connection,
                     event=event,
+                    payloads=False,
                 )
             except DatabaseUnreachable as lost:
                 if not lost.maybe_applied or connection is not None:

@@ -141,7 +141,8 @@ async def forget(
         "thread_id": thread,
         "metadata": arguments.metadata(metadata),
     }
-    async with at.database() as db:
+    async with at.database() as opened:
+        db = opened if tenant is None else opened.for_tenant(tenant)
         checkpointer = at.checkpointer(db)
         if not yes:
             count = await _without_effect(

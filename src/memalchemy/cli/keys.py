@@ -45,13 +45,21 @@ async def rotate(
     drop_vectors: Annotated[
         bool, typer.Option("--drop-vectors", help="Remove vectors, if they may not be readable.")
     ] = False,
+    encrypt_plaintext: Annotated[
+        bool,
+        typer.Option(
+            "--encrypt-plaintext",
+            help="Also what is not encrypted in a tenant that is: it may be forged.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what is under which key.")
     ] = False,
 ) -> int:
     """Encrypt everything with the first key.
 
-    Whatever key it is under now, and what is not encrypted at all; words and fields that may not be
+    Whatever key it is under now, and a tenant that is not encrypted at all. In one that is, what is
+    not encrypted is left and listed, for it may be forged. Words and fields that may not be
     readable are removed. The agents may go on working, if they have the new key among theirs.
     Interrupted or killed, it goes on when it is run again. Exit code 1 if something is left.
     """
@@ -76,6 +84,7 @@ async def rotate(
                     db,
                     all_tenants=all_tenants,
                     drop_vectors=drop_vectors,
+                    encrypt_plaintext=encrypt_plaintext,
                     dry_run=dry_run,
                     progress=tell,
                 )
@@ -94,8 +103,16 @@ def _show(at: Invocation, report: RotationReport, *, dry_run: bool) -> None:
         ((use.key_id or "not encrypted", _STATES[use.state], use.rows, use.items)
          for use in report.uses),
     )  # fmt: skip
+    for rows, what in ((report.refused, REFUSED), (report.adopted, ADOPTED)):
+        if rows:
+            at.terminal.say(f"{len(rows):,} {what}:", style="yellow")
+        for row in rows[:SHOWN]:
+            at.terminal.say(f"  {row}")
+        if len(rows) > SHOWN:
+            at.terminal.say("  …; --json has more of them")
     if dry_run:
-        at.terminal.say(f"{report.left:,} would be encrypted with the first key")
+        due = report.left - len(report.refused)
+        at.terminal.say(f"{due:,} would be encrypted with the first key")
         if report.words:
             at.terminal.say(f"{report.words:,} have readable words or fields, which would go")
         if report.vectors:
@@ -115,6 +132,15 @@ def _show(at: Invocation, report: RotationReport, *, dry_run: bool) -> None:
             style="yellow",
         )
 
+
+SHOWN = 20
+"""Rows that are listed for people."""
+
+REFUSED = (
+    "are not encrypted in a tenant that is, and are left as they are, for they may be forged. If "
+    "you know that they are genuine, --encrypt-plaintext encrypts them"
+)
+ADOPTED = "were not encrypted in a tenant that is, and count as genuine under --encrypt-plaintext"
 
 _STATES = {
     "first": "the first: encrypts",

@@ -84,6 +84,8 @@ def query_terms(query: str, limit: int = 32) -> list[list[str]]:
     Neighbouring CJK characters form one phrase, as they form one word. No character of the query is
     an operator. At most *limit* distinct terms.
     """
+    if not isinstance(query, str):
+        raise TypeError(f"query is a str, not {type(query).__name__}")
     terms: dict[tuple[str, ...], None] = {}
     for word in query.split():
         phrase: list[str] = []

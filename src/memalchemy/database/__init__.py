@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from memalchemy.codec.sealing import Keyring
 from memalchemy.database.core import Core, HostConnection, Mode, ThreadBound
-from memalchemy.database.keymarks import KeyMarks
+from memalchemy.database.keymarks import KeyMarks, without_content
 from memalchemy.database.replica import Replica
 from memalchemy.database.running import OFF_LOOP_BYTES, Then, off_loop
 from memalchemy.dialects import Dialect
@@ -367,23 +367,44 @@ class Database:
         connection: HostConnection | None = None,
         event: Event | None = None,
         single: bool = False,
-        payloads: bool = False,
+        payloads: bool | Literal["stored"] = True,
     ) -> T:
         """Run a writing *program* in one transaction, or in the host's.
 
         Repeated while that is safe: until COMMIT has been sent, or the statement, if *single* says
         that it is one and autocommit will do. After that a lost connection is an error with
-        ``maybe_applied``. *payloads* says that it writes what was encoded here: the first of them
-        sees that the keys are those of the tenant.
+        ``maybe_applied``.
+
+        Args:
+            payloads: that the program may write payloads, values or vectors that were encoded here,
+                so that the keys have to be those of the tenant. With ``False`` it writes none, and
+                a statement that would is an AssertionError. ``"stored"`` is for what copies or
+                seals anew what is stored already, and has looked at the keys itself.
 
         Raises:
-            KeyMissing: it writes payloads, and the tenant is encrypted with other keys than these.
+            CapabilityMissing: this is a `replica`.
+            KeyMissing: it may write payloads, and the tenant is encrypted with other keys than
+                these.
+        """
+        if payloads is True:
+            await self.check_payloads(connection)
+        else:
+            self.check_writable()
+        mode: Mode = "single" if single else "transaction"
+        run = without_content(program) if payloads is False else program
+        return await self._core.run(run, mode, connection, event)
+
+    async def check_payloads(self, connection: HostConnection | None = None) -> None:
+        """See that this may write payloads into its tenant, as `write` does.
+
+        For what hands its payloads to somebody else, who writes them.
+
+        Raises:
+            CapabilityMissing: this is a `replica`.
+            KeyMissing: the tenant is encrypted with other keys than these.
         """
         self.check_writable()
-        if payloads:
-            await self._marks.check(self._core, self.tenant, connection)
-        mode: Mode = "single" if single else "transaction"
-        return await self._core.run(program, mode, connection, event)
+        await self._marks.check(self._core, self.tenant, connection)
 
     async def maintain(self, program: Callable[[], Program[T]], *, event: Event | None = None) -> T:
         """Run a *program* of statements that refuse to be in a transaction, on a connection apart.
@@ -395,7 +416,7 @@ class Database:
             CapabilityMissing: through PgBouncer, or in memory.
         """
         self.check_writable()
-        return await self._core.run(program, "apart", None, event)
+        return await self._core.run(without_content(program), "apart", None, event)
 
     def look_for_keys_again(self) -> None:
         """See anew, at the next write, which keys a tenant is written with: they were removed."""

@@ -11,17 +11,63 @@ from __future__ import annotations
 import sqlite3
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, Executable, Float
+from sqlalchemy import (
+    JSON,
+    Connection,
+    CursorResult,
+    DateTime,
+    Executable,
+    Float,
+    Integer,
+    LargeBinary,
+    String,
+    TypeDecorator,
+)
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.compiler import SQLCompiler
 
+from memalchemy.column_types import Json, UtcDateTime, Vector
+from memalchemy.errors import Corrupt
 from memalchemy.statements import NAMELESS, Answer, Parameters
 
 Processor = Callable[[Any], Any] | None
+
+WRONG = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What reading a value raises that is not of its column's type."""
+
+_STORED: tuple[tuple[type, tuple[type, ...]], ...] = (
+    (Float, (float, int)),
+    (Integer, (int,)),
+    (LargeBinary, (bytes,)),
+    (DateTime, (str,)),
+    (JSON, (str,)),
+    (String, (str,)),
+)
+"""The Python types that sqlite3 gives for what is stored in a column as it should be. SQLite itself
+stores anything in any column.
+"""
+
+NAMING = ("thread_id", "namespace", "checkpoint_id", "seq", "key", "field", "model", "part")
+"""Columns that say which row it is, where they are read."""
+
+
+class UnreadableRows(Corrupt):
+    """Cells of some rows are not of their columns' types.
+
+    ``rows`` are all rows, with ``None`` in such cells; ``damaged`` has the places of those rows,
+    and what is wrong with each. Both are empty where the driver did not say which they were.
+    """
+
+    def __init__(self, what: str, rows: list[Any], damaged: dict[int, str]) -> None:
+        more = f", and {len(damaged) - 1:,} more rows" if len(damaged) > 1 else ""
+        super().__init__(f"{what}{more}")
+        self.rows, self.damaged = rows, damaged
+
 
 _INFO = "memalchemy"
 
@@ -56,6 +102,10 @@ class Plan:
 
         readers = [reader(c.type) for c in columns]
         self._readers = [(at, read) for at, read in enumerate(readers) if read is not None]
+        self._names = names
+        self._stored = [_stored_as(c.type) for c in columns] if dialect.name == "sqlite" else None
+        self._sound: set[tuple[type, ...]] = set()
+        """The types of rows that were found to be as they should be."""
 
     def values(self, given: Mapping[str, Any]) -> list[Any]:
         constants = self._constants
@@ -66,14 +116,119 @@ class Plan:
         return found
 
     def rows(self, fetched: Iterable[Iterable[Any]]) -> list[Any]:
+        """The rows of what the driver gave.
+
+        Raises:
+            UnreadableRows: it gave what cannot be in such a column.
+        """
+        if self._stored is not None:
+            fetched = list(fetched)
+            if not all(map(self._is_sound, fetched)):
+                raise self._unreadable(fetched)
         given = map(self._read, fetched) if self._readers else fetched
-        return list(given if self._nameless else map(self._named, given))
+        try:
+            return list(given if self._nameless else map(self._named, given))
+        except WRONG:
+            raise self._unreadable(fetched) from None
+
+    def _is_sound(self, row: Iterable[Any]) -> bool:
+        types = tuple(map(type, row))
+        if types in self._sound:
+            return True
+        assert self._stored is not None
+        for given, allowed in zip(types, self._stored, strict=True):
+            if not (allowed is None or given is type(None) or given in allowed):
+                return False
+        self._sound.add(types)
+        return True
+
+    def _unreadable(self, fetched: Iterable[Iterable[Any]]) -> UnreadableRows:
+        """Which cells they are."""
+        readers = dict(self._readers)
+        rows: list[Any] = []
+        damaged: dict[int, str] = {}
+        for raw in fetched:
+            values, wrong = list(raw), []
+            for at, value in enumerate(values):
+                allowed = None if self._stored is None else self._stored[at]
+                try:
+                    if not (allowed is None or value is None or type(value) in allowed):
+                        raise TypeError
+                    values[at] = readers[at](value) if at in readers else value
+                except WRONG:
+                    values[at] = None
+                    wrong.append(f"{self._names[at]} is {_shown(value)}")
+            if wrong:
+                damaged[len(rows)] = _sentence(self._names, values, wrong)
+            rows.append(values if self._nameless else self._named(values))
+        return UnreadableRows(next(iter(damaged.values()), "a row cannot be read"), rows, damaged)
 
     def _read(self, raw: Iterable[Any]) -> list[Any]:
         values = list(raw)
         for at, read in self._readers:
             values[at] = read(values[at])
         return values
+
+
+def fetched(result: CursorResult[Any], statement: Any) -> Sequence[Any]:
+    """All rows of a *result* of SQLAlchemy's own.
+
+    Raises:
+        UnreadableRows: a cell is not of its column's type.
+    """
+    try:
+        rows = result.all()
+    except WRONG as error:
+        raise UnreadableRows(_undecoded(error), [], {}) from error
+    if rows and result.dialect.name == "sqlite" and hasattr(statement, "exported_columns"):
+        columns = [(c.key, _read_as(c.type)) for c in statement.exported_columns]
+        for row in rows:
+            for (name, allowed), value in zip(columns, row, strict=True):
+                if not (allowed is None or value is None or type(value) in allowed):
+                    what = _sentence([c for c, _ in columns], row, [f"{name} is {_shown(value)}"])
+                    raise UnreadableRows(what, [], {})
+    return rows
+
+
+def _stored_as(type_: Any) -> tuple[type, ...] | None:
+    """What sqlite3 gives for a column of a type; ``None`` if that may be anything."""
+    while isinstance(type_, TypeDecorator):
+        type_ = type_.impl_instance
+    return next((given for kind, given in _STORED if isinstance(type_, kind)), None)
+
+
+def _read_as(type_: Any) -> tuple[type, ...] | None:
+    """What a value of a type is once it was read."""
+    if isinstance(type_, Json):
+        return (dict,)
+    if isinstance(type_, UtcDateTime):
+        return (datetime,)
+    if isinstance(type_, Vector):
+        return (list,)
+    return _stored_as(type_)
+
+
+def _shown(value: Any) -> str:
+    """What a cell holds, without what it says."""
+    size = ""
+    if isinstance(value, (str, bytes, memoryview)):
+        size = f" of {len(value):,} {'characters' if isinstance(value, str) else 'bytes'}"
+    return f"not what it should be: {type(value).__name__}{size}"
+
+
+def _sentence(names: Sequence[str], values: Sequence[Any], wrong: Sequence[str]) -> str:
+    place = [
+        f"{name} {value!r}"
+        for name, value in zip(names, values, strict=True)
+        if name in NAMING and isinstance(value, (str, int))
+    ]
+    return f"a row cannot be read ({', '.join(place) or 'its key was not read'}): " + "; ".join(
+        wrong
+    )
+
+
+def _undecoded(error: Exception) -> str:
+    return f"the driver cannot read a row of the database ({type(error).__name__})"
 
 
 def _float(value: Any) -> float | None:
@@ -161,7 +316,15 @@ class Prepared:
         if not isinstance(parameters, Mapping):
             return None
         plan = self._plans.of(statement, self.dialect)
-        return None if plan is None else self._send(plan, plan.values(parameters))
+        if plan is None:
+            return None
+        values = plan.values(parameters)
+        try:
+            return self._send(plan, values)
+        except (ArithmeticError, ValueError) as error:
+            if self.driver == "sqlite3":
+                raise  # of a value that was bound: it decodes nothing that could fail so
+            raise UnreadableRows(_undecoded(error), [], {}) from error
 
     def give_way(self) -> Connection:
         """The connection, for SQLAlchemy to run on it what `execute` does not."""
@@ -180,8 +343,30 @@ class Prepared:
             rows = plan.rows(cursor.fetchall()) if plan.width else ()
             return Answer(rows, cursor.rowcount)
         except sqlite3.Error as error:
+            if str(error).startswith("Could not decode to UTF-8"):
+                return self._send_text(plan, values)
             raise DBAPIError.instance(
                 plan.sql, None, error, sqlite3.Error, hide_parameters=True, dialect=self.dialect
             ) from error
         finally:
             cursor.close()
+
+    def _send_text(self, plan: Plan, values: Sequence[Any]) -> Answer:
+        """`_send` where a text is not UTF-8: such a one is read as bytes, which is no text."""
+
+        def decoded(raw: bytes) -> Any:
+            try:
+                return raw.decode()
+            except UnicodeDecodeError:
+                return raw
+
+        if not plan.sql.lstrip().upper().startswith(("SELECT", "WITH")):
+            raise UnreadableRows("a text of a row is not UTF-8", [], {})
+        before, self.raw.text_factory = self.raw.text_factory, decoded
+        cursor = self.raw.cursor()
+        try:
+            cursor.execute(plan.sql, values)
+            return Answer(plan.rows(cursor.fetchall()), cursor.rowcount)
+        finally:
+            cursor.close()
+            self.raw.text_factory = before

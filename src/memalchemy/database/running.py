@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from memalchemy import migrate
-from memalchemy.database.prepared import Prepared
+from memalchemy.database.prepared import Prepared, UnreadableRows, fetched
 from memalchemy.dialects import Dialect, Failure
 from memalchemy.dialects.base import original
 from memalchemy.errors import (
@@ -64,7 +64,7 @@ def drive(
                 if answer is None:
                     connection = lent.give_way() if isinstance(lent, Prepared) else lent
                     result = connection.execute(statement, parameters, execution_options=options)
-                    rows = result.all() if result.returns_rows else ()
+                    rows = fetched(result, statement) if result.returns_rows else ()
                     answer = Answer(rows, result.rowcount)
             except (SQLAlchemyError, OSError) as error:  # a TimeoutError is an OSError
                 ours = translate(error)
@@ -72,6 +72,9 @@ def drive(
                     raise
                 ours.__cause__ = original(error)
                 statement, parameters = program.throw(ours)
+                continue
+            except UnreadableRows as error:
+                statement, parameters = program.throw(error)
                 continue
             statement, parameters = program.send(answer)
     except StopIteration as end:

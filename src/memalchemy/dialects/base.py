@@ -232,7 +232,7 @@ class Dialect:
         return None
 
     def json_readable(self, column: ColumnElement[Any]) -> ColumnElement[int]:
-        """1 if what is stored in a JSON column is JSON, 0 if not; databases with a type know."""
+        """1 if what is stored in a JSON column is an object, 0 if not."""
         return literal_column("1", Integer)
 
     def storage_faults(self, which: str) -> Executable | None:

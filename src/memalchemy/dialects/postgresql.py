@@ -20,12 +20,14 @@ from sqlalchemy import (
     Connection,
     FromClause,
     Insert,
+    Integer,
     Select,
     String,
     Table,
     Text,
     TypeDecorator,
     bindparam,
+    case,
     cast,
     column,
     func,
@@ -142,6 +144,10 @@ class PostgreSQL(Vectors, Upkeep):
             for name, type_ in columns.items()
         ]
         return select(*read).cte(f"{prefix}_rows")
+
+    def json_readable(self, column: ColumnElement[Any]) -> ColumnElement[int]:
+        is_object = func.jsonb_typeof(column) == literal_column("'object'")
+        return case((is_object, literal_column("1", Integer)), else_=literal_column("0", Integer))
 
     def listed(self, parameter: str, columns: Sequence[str]) -> FromClause:
         # Of the collation of the key columns: two that differ cannot be compared.

@@ -25,6 +25,7 @@ from sqlalchemy import (
     Table,
     and_,
     bindparam,
+    case,
     column,
     func,
     literal_column,
@@ -252,8 +253,10 @@ class SQLite(Upkeep):
         return json.dumps([f'"{" ".join(phrase)}"' for phrase in terms], ensure_ascii=False)
 
     def json_readable(self, column: ColumnElement[Any]) -> ColumnElement[int]:
-        readable: ColumnElement[int] = func.json_valid(column)
-        return readable
+        one, none = literal_column("1", Integer), literal_column("0", Integer)
+        is_object = func.json_type(column) == literal_column("'object'")
+        # The type is asked for only where it is JSON: of anything else it is an error.
+        return case((func.json_valid(column) == none, none), (is_object, one), else_=none)
 
     def row_position(self, table: Table) -> ColumnElement[int] | None:
         # Kept by VACUUM too, where a table has an index; and rows lie in this order.

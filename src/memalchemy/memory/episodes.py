@@ -240,7 +240,7 @@ class EpisodeStore(BaseEpisodeStore):
         Raises:
             TooLarge: its ``id_`` has over 236 characters.
         """
-        await self._put(episode, connection)
+        await self._put(_checked(episode), connection)
 
     async def update(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
         """Replace the episode of the same ``id_``.
@@ -248,7 +248,7 @@ class EpisodeStore(BaseEpisodeStore):
         Raises:
             EpisodeNotFoundError: there is none.
         """
-        await self._put(episode, connection, must_be_there=True)
+        await self._put(_checked(episode), connection, must_be_there=True)
 
     async def get(self, id_: str, *, connection: HostConnection | None = None) -> Episode | None:
         """The episode of that id, or ``None``."""
@@ -366,6 +366,12 @@ class EpisodeStore(BaseEpisodeStore):
             return
         async with self.store.db.transaction() as tx:
             yield tx
+
+
+def _checked(episode: object) -> Episode:
+    if not isinstance(episode, Episode):
+        raise TypeError(f"an Episode is expected, not {type(episode).__name__}")
+    return episode
 
 
 MetadataFunction = Callable[[Episode], str | Awaitable[str]]

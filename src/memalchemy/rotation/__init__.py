@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from typing import Any, Literal
 
 from memalchemy.checkpoints.upkeep import purge
-from memalchemy.codec import sealing
+from memalchemy.codec import deltas, items, sealing, writes
 from memalchemy.codec.items import OTHERS
 from memalchemy.codec.sealing import Keyring, Sealed
 from memalchemy.contracts import Progress
@@ -25,12 +25,13 @@ from memalchemy.database.keymarks import leave_mark, read_marks, unmark_key
 from memalchemy.dialects import TEXT_INDEXES
 from memalchemy.errors import Conflict, Corrupt, KeyMissing
 from memalchemy.events import Event, operation
+from memalchemy.keys import decode_namespace
 from memalchemy.log import Log
 from memalchemy.rotation import statements
 from memalchemy.search.scope import key_lists
 from memalchemy.statements import Answer, Program
 
-__all__ = ["KeyUse", "RotationReport", "rotate_keys"]
+__all__ = ["KeyUse", "PlainRow", "RotationReport", "rotate_keys"]
 
 PAGE = 1000
 """Rows that are listed together."""
@@ -38,6 +39,9 @@ PAGE = 1000
 BATCH_ROWS = 200
 BATCH_BYTES = 8 * 1024 * 1024
 """Rows that are read, sealed and written together; a larger one is alone."""
+
+NAMED = 10_000
+"""Rows that a report names of each kind."""
 
 PASSES = 3
 """What others wrote meanwhile, with an older key, is looked for so often."""
@@ -59,13 +63,40 @@ class KeyUse:
 
 
 @dataclass(frozen=True, slots=True)
+class PlainRow:
+    """A row or an item that was not encrypted: where it is.
+
+    Of a log ``thread_id`` and ``position``, of a store ``key``.
+    """
+
+    tenant: str
+    namespace: tuple[str, ...]
+    thread_id: str | None = None
+    position: int | None = None
+    key: str | None = None
+
+    def __str__(self) -> str:
+        space = "/".join(self.namespace)
+        if self.thread_id is None:
+            return f"item {self.key!r} in /{space} of tenant {self.tenant!r}"
+        return (
+            f"position {self.position} of thread {self.thread_id!r} in /{space} of tenant "
+            f"{self.tenant!r}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class RotationReport:
     """What is under which key at the end, and what was done.
 
     ``rotated`` rows and items were written anew; ``words`` are those with readable words or fields
     that they may not have, ``vectors`` the vectors that they may not have: removed, or, of a dry
     run, found. ``left`` rows are not as they should be: their key is ``missing``, they are
-    ``damaged``, or others wrote them meanwhile.
+    ``damaged``, they are ``refused``, or others wrote them meanwhile.
+
+    In a tenant that is encrypted already somebody else may have written what is not: ``adopted``
+    are such rows that were encrypted, or of a dry run would be, because *encrypt_plaintext* said
+    so, ``refused`` those that were left as they are; the first `NAMED` of each.
     """
 
     uses: tuple[KeyUse, ...]
@@ -75,6 +106,8 @@ class RotationReport:
     left: int
     damaged: int
     seconds: float
+    adopted: tuple[PlainRow, ...] = ()
+    refused: tuple[PlainRow, ...] = ()
 
 
 async def rotate_keys(
@@ -82,18 +115,24 @@ async def rotate_keys(
     *,
     all_tenants: bool = False,
     drop_vectors: bool = False,
+    encrypt_plaintext: bool = False,
     dry_run: bool = False,
     progress: Callable[[Progress], object] | None = None,
 ) -> RotationReport:
     """Encrypt what *db* holds of its tenant with the first of its keys, whatever it is now.
 
-    What is not encrypted is encrypted; words and fields that *db* may not hold readable go.
+    A tenant that is not encrypted yet is encrypted. In one that is, what is not encrypted may be
+    forged: it is left as it is, and reported, unless *encrypt_plaintext* is given. Every row is
+    held to its checksum first. Words and fields that *db* may not hold readable go.
     Others may read and write meanwhile, if they have the new key among theirs. A batch of rows is
     one transaction; killed at any time, it goes on when it is run again.
 
     Args:
         all_tenants: every tenant's, not only that of *db*.
         drop_vectors: remove vectors, where they may not be held readable.
+        encrypt_plaintext: also what is not encrypted in a tenant that is. It is read as genuine
+            from then on, so see first, with *dry_run*, what it is. Needed too where an earlier run
+            that began to encrypt a tenant was ended half way.
         dry_run: change nothing; say what is under which key.
         progress: called with rows done, and in all, as they were at the start.
 
@@ -106,7 +145,7 @@ async def rotate_keys(
         raise ValueError("rotate_keys needs a Database with keys=[…]: the first is the new one")
     tenant = None if all_tenants else db.tenant
     with operation("rotation", tenant=tenant) as event:
-        work = _Rotation(db, tenant, event, progress)
+        work = _Rotation(db, tenant, event, progress, adopts=encrypt_plaintext)
         started = time.perf_counter()
         report = await (work.survey() if dry_run else work.run(drop_vectors))
         event.details["rotated"] = report.rotated
@@ -132,6 +171,8 @@ class _Rotation:
         tenant: str | None,
         event: Event,
         progress: Callable[[Progress], object] | None,
+        *,
+        adopts: bool,
     ) -> None:
         self.db = db
         self.scope, self.binds = statements.scope_of(tenant)
@@ -140,13 +181,41 @@ class _Rotation:
         self._done = self._total = 0
         self._damaged: set[tuple[Any, ...]] = set()
         self._marked: set[str] = set()
+        self._adopts = adopts
+        self._keys_of: dict[str, set[str]] = {}
+        self._adopted: dict[PlainRow, None] = {}
+        self._refused: dict[PlainRow, None] = {}
         self._rotated = 0
 
     async def survey(self) -> RotationReport:
         """What there is; nothing is done."""
+        await self._look_at_marks()
         count = await self._count()
         vectors = 0 if self.db.keyring.reveals("vectors") else await self._vectors()
+        if None in (*count.rows, *count.items):
+            for table in statements.KEYS:
+                async for rows in self._due_pages(table):
+                    _name(
+                        self._adopted,
+                        (_plain(row._mapping) for row in rows if self._is_suspect(row)),
+                    )
         return self._report(count, count.words, vectors)
+
+    async def _look_at_marks(self) -> None:
+        """Which tenants are encrypted, before this run encrypts any."""
+        statement = read_marks(self.db.dialect, scope=self.scope)
+        binds = self.binds if self.scope == "tenant" else {}
+        for row in await self._ask(statement, binds):
+            self._keys_of.setdefault(row.tenant, set()).add(row.key)
+
+    def _is_suspect(self, row: Any) -> bool:
+        """Whether a row is not encrypted in a tenant that is."""
+        return row.begins is None and row.tenant in self._keys_of
+
+    def _may_encrypt(self, tenant: str) -> bool:
+        """Whether what is not encrypted may be, of a tenant."""
+        keys = self._keys_of.get(tenant)
+        return keys is None or (self._adopts and not keys.isdisjoint(self.db.keyring.ids))
 
     async def run(self, drop_vectors: bool) -> RotationReport:
         vectors = 0 if self.db.keyring.reveals("vectors") else await self._vectors()
@@ -157,6 +226,7 @@ class _Rotation:
                 '--drop-vectors), or keep them readable: open the database with readable=("vectors"'
                 ",) (--readable vectors)."
             )
+        await self._look_at_marks()
         count = await self._count()
         words, self._total = count.words, count.due
         for _ in range(PASSES):
@@ -211,7 +281,15 @@ class _Rotation:
             uses.append(KeyUse(name, state, count.rows[leading], count.items[leading]))
         damaged = len(self._damaged)
         return RotationReport(
-            tuple(uses), self._rotated, words, vectors, count.due, damaged, seconds=0.0
+            tuple(uses),
+            self._rotated,
+            words,
+            vectors,
+            count.due,
+            damaged,
+            seconds=0.0,
+            adopted=tuple(self._adopted),
+            refused=tuple(self._refused),
         )
 
     # --- One table ---------------------------------------------------------------------------
@@ -225,6 +303,15 @@ class _Rotation:
                 changes = await off_loop(size, partial(self._changes, table, found))
                 await self._mark({binds["k_tenant"] for _, binds, _ in changes})
                 await self._write(changes)
+                _name(
+                    self._adopted,
+                    (
+                        _plain(binds)
+                        for _, binds, _ in changes
+                        if not sealing.is_sealed(binds["p_was_codec"])
+                        and binds["k_tenant"] in self._keys_of
+                    ),
+                )
                 self._rotated += len(changes)
                 self._tell(len(batch))
 
@@ -233,7 +320,7 @@ class _Rotation:
         first = self.db.keyring.first_id
         assert first is not None
         for tenant in sorted(tenants - self._marked):
-            await self.db.write(partial(leave_mark, self.db.dialect, tenant, first))
+            await self.db.write(partial(leave_mark, self.db.dialect, tenant, first), payloads=False)
             self._marked.add(tenant)
 
     async def _unmark(self, count: _Count) -> None:
@@ -260,7 +347,13 @@ class _Rotation:
                 self.db.dialect, table=table, scope=self.scope, after=after
             )
             rows = await self._ask(statement, binds)
-            yield [row for row in rows if self._is_due(row) and self._can_open(row)]
+            due = [row for row in rows if self._is_due(row) and self._can_open(row)]
+            yield [row for row in due if row.begins is not None or self._may_encrypt(row.tenant)]
+            refused = (row for row in due if row.begins is None)
+            _name(
+                self._refused,
+                (_plain(row._mapping) for row in refused if not self._may_encrypt(row.tenant)),
+            )
             if len(rows) < PAGE:
                 return
             after = True
@@ -303,6 +396,11 @@ class _Rotation:
         """The statements that write rows anew; damaged ones are left as they are."""
         changes: list[Change] = []
         for row in found:
+            # Once more, of what was read: it may have been put there since its page was.
+            is_plain = not sealing.is_sealed(row["codec"])
+            if is_plain and not self._may_encrypt(row["place"]["k_tenant"]):
+                _name(self._refused, [_plain(row["place"])])
+                continue
             try:
                 stored = _resealed(self.db.keyring, Sealed(*(row[n] for n in Sealed._fields)))
             except (Corrupt, KeyMissing):
@@ -362,7 +460,7 @@ class _Rotation:
                         yield statements.grow_size(self.db.dialect), bound
 
         if changes:
-            await self.db.write(program, event=self.event)
+            await self.db.write(program, event=self.event, payloads="stored")
 
     def _tell(self, more: int) -> None:
         self._done = min(self._done + more, self._total)
@@ -386,10 +484,38 @@ def _as_read(due: Any, row: Any, payload: Any, place: dict[str, Any]) -> dict[st
 
 
 def _resealed(keyring: Keyring, stored: Sealed) -> Sealed:
-    """The same under the first key. What is not sealed is taken as it is: it has a checksum."""
+    """The same under the first key; what is not sealed is held to its checksum."""
     if sealing.is_sealed(stored.codec):
         stored = keyring.open(*stored)
+    elif stored.codec == items.CODEC:
+        items.decode_item(stored.payload, stored.checksum, stored.codec)
+    elif stored.codec == writes.CODEC:
+        writes.decode_writes(stored.payload, stored.checksum, stored.codec)
+    else:
+        deltas.check_payload(stored.payload, stored.checksum)
     return keyring.seal(*stored)
+
+
+def _plain(binds: Mapping[str, Any]) -> PlainRow:
+    """The name of a row, by its columns or by the binds of its place."""
+
+    def of(name: str) -> Any:
+        return binds.get(f"k_{name}", binds.get(name))
+
+    return PlainRow(
+        of("tenant"),
+        decode_namespace(of("namespace")),
+        thread_id=of("thread_id"),
+        position=binds.get("p_seq", binds.get("seq")),
+        key=of("key"),
+    )
+
+
+def _name(named: dict[PlainRow, None], rows: Iterable[PlainRow]) -> None:
+    for row in rows:
+        if len(named) == NAMED:
+            return
+        named[row] = None
 
 
 def _batches(rows: Sequence[Any]) -> Iterator[list[Any]]:

@@ -97,7 +97,10 @@ def vectors_of(
     stored: Sequence[bytes], dimensions: int, *, unit: bool, out: Floats | None = None
 ) -> Floats:
     """The vectors of a page as a matrix: *out*, if it is given."""
-    raw = b"".join(stored)
+    try:
+        raw = b"".join(stored)
+    except TypeError:
+        raise Corrupt("a stored vector is not bytes; `memalchemy verify` says whose") from None
     if len(raw) != len(stored) * dimensions * 4:
         raise Corrupt(f"a stored vector does not have the {dimensions} dimensions its row says")
     found = np.frombuffer(raw, dtype="<f4").reshape(len(stored), dimensions)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -36,6 +36,7 @@ from memalchemy.store.shelf import (
     Lifetimes,
     Namespace,
     Settings,
+    end_of_life,
     item_binds,
     lifetimes_of,
     stores_natively,
@@ -174,7 +175,6 @@ class Store(Batches, Searching):
                 connection,
                 event,
                 single=d.single_statement_save and not vectors,
-                payloads=True,
             )
             event.payload_bytes = len(row["p_value"])
             if version is None:
@@ -314,7 +314,7 @@ class Store(Batches, Searching):
             return _is_alive(rows[0].expires_at, values["p_now"]) if rows else None
 
         with operation("store.delete", **self._about(namespace)) as event:
-            was_there = await self._write(program, connection, event)
+            was_there = await self._write(program, connection, event, payloads=False)
             if was_there is None and which != "any":
                 current = await self.get_item(namespace, key, refresh=False, connection=connection)
                 raise not_as_expected(key, expected_version, current)
@@ -412,7 +412,7 @@ class Store(Batches, Searching):
         connection: HostConnection | None,
     ) -> StoreItem:
         now = datetime.now(UTC)
-        expires = now + timedelta(microseconds=lifetime)
+        expires = end_of_life(now, lifetime, item.key)
         values = dict(binds) | {
             "p_now": now,
             "p_expires_at": expires,
@@ -425,7 +425,7 @@ class Store(Batches, Searching):
 
         with operation("store.refresh", **self._about(item.namespace)) as event:
             single = self.db.dialect.autocommits
-            touched = await self._write(program, connection, event, single=single)
+            touched = await self._write(program, connection, event, single=single, payloads=False)
         return replace(item, expires_at=expires) if touched else item
 
 

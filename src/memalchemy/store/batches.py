@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from memalchemy.search.scope import Place, key_lists
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
 from memalchemy.store.embedding import Index, rows_of
-from memalchemy.store.shelf import Namespace, Shelf, item_binds, stores_natively
+from memalchemy.store.shelf import Namespace, Shelf, end_of_life, item_binds, stores_natively
 from memalchemy.store.writing import Row, VectorRow, place_of
 
 Batch = Iterable[Sequence[Any] | NewItem]
@@ -77,7 +77,7 @@ class Batches(Shelf):
             event.payload_bytes = sum(len(row["p_value"]) for row, _ in last.values())
             versions = {}
             if last:
-                versions = await self._write(program, connection, event, payloads=True)
+                versions = await self._write(program, connection, event)
         return [versions[place_of(row)] for row in rows]
 
     async def get_batch(
@@ -151,7 +151,7 @@ class Batches(Shelf):
 
         with operation("store.refresh", tenant=self.db.tenant) as event:
             event.details["items"] = len(binds)
-            await self._write(program, connection, event)
+            await self._write(program, connection, event, payloads=False)
         return binds
 
     async def delete_batch(
@@ -169,7 +169,9 @@ class Batches(Shelf):
 
         with operation("store.delete", tenant=self.db.tenant) as event:
             event.details["items"] = len(wanted)
-            return await self._write(program, connection, event) if wanted else 0
+            if not wanted:
+                return 0
+            return await self._write(program, connection, event, payloads=False)
 
     def _places(self, keys: Iterable[tuple[Namespace, str]]) -> dict[Place, Name]:
         wanted: dict[Place, Name] = {}
@@ -255,5 +257,5 @@ def _life_from(now: datetime, row: Any) -> dict[str, Any]:
         "k_key": row.key,
         "p_version": row.version,
         "p_lifetime": row.lifetime,
-        "p_expires_at": now + timedelta(microseconds=row.lifetime),
+        "p_expires_at": end_of_life(now, row.lifetime, row.key),
     }

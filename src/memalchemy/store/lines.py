@@ -303,7 +303,7 @@ async def _written(
         native = await stores_natively(db, some, None, event)
         for attempts_left in reversed(range(ATTEMPTS)):
             try:
-                outcome = await db.write(program, event=event, payloads=True)
+                outcome = await db.write(program, event=event)
                 break
             except Conflict:  # another wrote one of them since it was looked for: look again
                 if not attempts_left:

@@ -150,7 +150,7 @@ class Listing(Shelf):
             return int(alive[0][0])
 
         with operation("store.clear", **self._about(namespace)) as event:
-            removed = await self._write(program, connection, event)
+            removed = await self._write(program, connection, event, payloads=False)
             event.details["removed"] = removed
         return removed
 
@@ -171,8 +171,11 @@ class Listing(Shelf):
 
         removed = 0
         with operation("store.sweep", tenant=self.db.tenant) as event:
-            while (gone := await self._write(program, connection, event)) is not None:
-                removed += gone
+            more = True
+            while more:
+                gone = await self._write(program, connection, event, payloads=False)
+                more = gone is not None
+                removed += gone or 0
             event.details["removed"] = removed
         return removed
 

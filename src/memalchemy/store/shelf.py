@@ -13,6 +13,7 @@ from memalchemy.codec import items as codec
 from memalchemy.codec.sealing import Keyring
 from memalchemy.contracts import Seconds, StoreCapabilities, to_timedelta
 from memalchemy.database import Database, HostConnection
+from memalchemy.errors import Corrupt
 from memalchemy.events import Event
 from memalchemy.keys import check_name, encode_namespace
 from memalchemy.metadata import check_metadata
@@ -134,6 +135,18 @@ def _life(ttl: Seconds) -> timedelta | None:
     return life
 
 
+def end_of_life(now: datetime, lifetime: int, key: str) -> datetime:
+    """When an item ends that lives so many microseconds from now.
+
+    Raises:
+        Corrupt: no calendar has that day.
+    """
+    try:
+        return now + timedelta(microseconds=lifetime)
+    except OverflowError:
+        raise Corrupt(f"the lifetime of the item {key!r} is {lifetime} microseconds") from None
+
+
 def item_binds(db: Database, namespace: Namespace, key: str) -> dict[str, Any]:
     """The binds of one item's key, checked."""
     found = (db.tenant, encode_namespace(namespace), check_name(key, "key"))
@@ -197,7 +210,7 @@ class Shelf:
         event: Event,
         *,
         single: bool = False,
-        payloads: bool = False,
+        payloads: bool = True,
     ) -> T:
         return await self.db.write(
             program, connection=connection, event=event, single=single, payloads=payloads

@@ -182,6 +182,16 @@ class Database:
             SchemaTooNew: it is newer and does not declare itself compatible with this release.
         """
 
+    def check_payloads(self, connection: HostConnection | None = None) -> None:
+        """See that this may write payloads into its tenant, as `write` does.
+
+        For what hands its payloads to somebody else, who writes them.
+
+        Raises:
+            CapabilityMissing: this is a `replica`.
+            KeyMissing: the tenant is encrypted with other keys than these.
+        """
+
     def check_writable(self) -> None:
         """Raise `CapabilityMissing` on a `replica`, before a program finds out."""
 
@@ -332,17 +342,24 @@ class Database:
         connection: HostConnection | None = None,
         event: Event | None = None,
         single: bool = False,
-        payloads: bool = False,
+        payloads: bool | Literal["stored"] = True,
     ) -> T:
         """Run a writing *program* in one transaction, or in the host's.
 
         Repeated while that is safe: until COMMIT has been sent, or the statement, if *single* says
         that it is one and autocommit will do. After that a lost connection is an error with
-        ``maybe_applied``. *payloads* says that it writes what was encoded here: the first of them
-        sees that the keys are those of the tenant.
+        ``maybe_applied``.
+
+        Args:
+            payloads: that the program may write payloads, values or vectors that were encoded here,
+                so that the keys have to be those of the tenant. With ``False`` it writes none, and
+                a statement that would is an AssertionError. ``"stored"`` is for what copies or
+                seals anew what is stored already, and has looked at the keys itself.
 
         Raises:
-            KeyMissing: it writes payloads, and the tenant is encrypted with other keys than these.
+            CapabilityMissing: this is a `replica`.
+            KeyMissing: it may write payloads, and the tenant is encrypted with other keys than
+                these.
         """
 
 class Checkpointer:

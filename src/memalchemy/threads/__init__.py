@@ -157,7 +157,7 @@ class ThreadLog(Reading):
             return None if row is None else coding.entry(thread_id, self.db.keyring, row)
 
         with operation("thread.pop", **self._about(thread_id)) as event:
-            return await self.db.write(program, connection=connection, event=event)
+            return await self.db.write(program, connection=connection, event=event, payloads=False)
 
     async def remove(
         self,
@@ -210,7 +210,6 @@ class ThreadLog(Reading):
                 lambda: entries.change_one(d, log, self._values(log), row, expected),
                 connection=connection,
                 event=event,
-                payloads=True,
             )
 
     async def clear(
@@ -275,6 +274,7 @@ class ThreadLog(Reading):
                 lambda: copy_log(self.db.dialect, source, to, now, position=at),
                 connection=connection,
                 event=event,
+                payloads=False,
             )
             if not copied:
                 what = "any entry" if position is None else f"an entry at {position}"
@@ -322,7 +322,6 @@ class ThreadLog(Reading):
                     connection=connection,
                     event=event,
                     single=True,
-                    payloads=True,
                 )
                 if allotted is not None:
                     return list(range(allotted.next_seq - len(rows), allotted.next_seq))
@@ -348,9 +347,7 @@ class ThreadLog(Reading):
     ) -> T:
         for left in reversed(range(tries)):
             try:
-                return await self.db.write(
-                    program, connection=connection, event=event, payloads=True
-                )
+                return await self.db.write(program, connection=connection, event=event)
             except DatabaseUnreachable as lost:
                 if not left or not lost.maybe_applied:
                     raise
@@ -364,7 +361,7 @@ class ThreadLog(Reading):
         connection: HostConnection | None,
     ) -> T:
         with operation(name, **self._about(thread_id)) as event:
-            return await self.db.write(program, connection=connection, event=event)
+            return await self.db.write(program, connection=connection, event=event, payloads=False)
 
     def _values(self, log: Log) -> dict[str, Any]:
         now = datetime.now(UTC)

@@ -24,7 +24,7 @@ async def hold(log: Reading, thread_id: str, connection: HostConnection) -> Head
     """
     of, now = log._log(thread_id), datetime.now(UTC)
     program = partial(standing, log.db.dialect, of, {"p_now": now}, UNSET)
-    return await log.db.write(program, connection=connection)
+    return await log.db.write(program, connection=connection, payloads=False)
 
 
 async def replace_suffix(

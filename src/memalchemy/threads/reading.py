@@ -248,6 +248,9 @@ class Reading:
         limit: int | None,
         connection: HostConnection | None,
     ) -> list[Entry]:
+        for name, moment in (("since", since), ("until", until)):
+            if moment is not None and not isinstance(moment, datetime):
+                raise TypeError(f"{name} is an aware datetime, not {type(moment).__name__}")
         timed = since is not None or until is not None
         binds = self._log(thread_id).binds() | {
             "p_now": datetime.now(UTC),

@@ -68,6 +68,8 @@ async def copy(
     Raises:
         Conflict: the target holds something else under the same keys. Nothing was written, unless
             it came into being while the copy ran.
+        NotEncrypted: a tenant is encrypted on the target and not in the source. Nothing of the log
+            or item was written.
         Corrupt: the target gives back something else than was written; the log or item it is in
             was not committed.
     """
@@ -105,10 +107,15 @@ class _Copy:
     async def mark(self) -> None:
         """Note on the target, before there is a row of them, which keys the source's rows need."""
         binds = {"k_tenant": self.source.tenant} if self.scope == "tenant" else {}
-        statement = read_marks(self.source.dialect, scope=self.scope)
-        for row in await self.sides.ask(self.source, statement, binds, None):
+        marks = {
+            db: await self.sides.ask(db, read_marks(db.dialect, scope=self.scope), binds, None)
+            for db in (self.source, self.sides.target)
+        }
+        encrypted = {row["tenant"] for row in marks[self.sides.target]}
+        self.sides.sealed_only = encrypted - {row["tenant"] for row in marks[self.source]}
+        for row in marks[self.source]:
             mark = partial(leave_mark, self.sides.target.dialect, row["tenant"], row["key"])
-            await self.sides.target.write(mark)
+            await self.sides.target.write(mark, payloads=False)
 
     async def pages(self, listing: Any, key: Sequence[str], visit: Visit) -> None:
         """Visit heads or items, in pages that are each read in a snapshot of the source.

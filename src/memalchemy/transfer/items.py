@@ -88,7 +88,9 @@ class Items:
         if not d.counts_vector_changes:
             return 0
         change = partial(count_change, d, key["tenant"], key["namespace"], datetime.now(UTC))
-        return await self.target.write(partial(change, removes=False), connection=now)
+        return await self.target.write(
+            partial(change, removes=False), connection=now, payloads=False
+        )
 
     async def _put_vectors(self, rows: list[Values], change: int, now: AsyncConnection) -> None:
         native = self._native[self.target]

@@ -79,7 +79,9 @@ class Logs:
             return
         d = self.target.dialect
         if verdict is Verdict.OUTDATED:
-            await self.target.write(lambda: remove_log(d, _log(head)), connection=now)
+            await self.target.write(
+                lambda: remove_log(d, _log(head)), connection=now, payloads=False
+            )
         sealed = dict(head) | {"epoch": sealed_epoch(head)}
         await self.sides.put("threads", [sealed], now)
         back = await self.sides.ask(self.target, read_log_head(d), _log(head).binds(), now)

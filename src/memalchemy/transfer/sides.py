@@ -11,8 +11,9 @@ from typing import Any
 from sqlalchemy import Executable
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from memalchemy.codec.sealing import is_sealed
 from memalchemy.database import Database
-from memalchemy.errors import Conflict, Corrupt, UniqueViolation
+from memalchemy.errors import Conflict, Corrupt, NotEncrypted, UniqueViolation
 from memalchemy.statements import Answer, Parameters, Program
 from memalchemy.transfer.rows import Values
 from memalchemy.transfer.statements import insert_row
@@ -68,6 +69,8 @@ class Sides:
         self.source = source
         self.target = target
         self.report = CopyReport()
+        self.sealed_only: set[str] = set()
+        """Tenants that are encrypted on the target and not in the source."""
         self._progress = progress
         self._started = time.perf_counter()
 
@@ -80,7 +83,18 @@ class Sides:
             self._progress(self.report)
 
     async def put(self, table: str, rows: Sequence[Values], now: AsyncConnection) -> None:
-        """Insert rows into a table of the target."""
+        """Insert rows into a table of the target.
+
+        Raises:
+            NotEncrypted: a row is not, and its tenant is on the target.
+        """
+        for row in rows if self.sealed_only else ():
+            if "codec" in row and row["tenant"] in self.sealed_only and not is_sealed(row["codec"]):
+                raise NotEncrypted(
+                    f"tenant {row['tenant']!r} is encrypted on the target, and {name_of(row)} of "
+                    "the source is not; it was not copied. Copy into an empty database, and "
+                    "encrypt that with `memalchemy rotate-keys`."
+                )
         await self.insert(insert_row(self.target.dialect, table=table), rows, now)
 
     async def insert(
@@ -98,7 +112,10 @@ class Sides:
 
     async def write(self, statement: Executable, binds: Parameters, now: AsyncConnection) -> int:
         """Execute one statement on the target; how many rows it touched."""
-        return (await self.target.write(lambda: _one(statement, binds), connection=now)).touched
+        done = await self.target.write(
+            lambda: _one(statement, binds), connection=now, payloads="stored"
+        )
+        return done.touched
 
     async def ask(
         self,

@@ -16,14 +16,15 @@ from functools import partial
 from typing import Any
 
 from memalchemy.database import Database
-from memalchemy.errors import Corrupt
+from memalchemy.database.prepared import UnreadableRows
+from memalchemy.errors import Corrupt, StatementFailed
 from memalchemy.events import operation
 from memalchemy.keys import check_thread_id, encode_id
 from memalchemy.log import Log
 from memalchemy.verify import item_queries, queries
 from memalchemy.verify.indexes import TextIndexes
 from memalchemy.verify.items import ItemsReading
-from memalchemy.verify.logs import LogReading, ask
+from memalchemy.verify.logs import LogReading, ask, ask_each
 from memalchemy.verify.report import CODES, Finding, Report, Tally, counted
 
 __all__ = ["CODES", "Finding", "Report", "verify"]
@@ -130,12 +131,14 @@ class _Verification:
             await self._storage()
         try:
             await self._logs()
-            if self._whole:
-                async for tenant in self._tenants():
-                    await self._orphans(tenant)
-                    await self._items(tenant).whole()
         except Corrupt as error:
             self.tally.add("unreadable", f"what there is cannot be listed: {error}")
+        for look in (self._orphans, self._whole_items) if self._whole else ():
+            try:
+                async for tenant in self._tenants():
+                    await look(tenant)
+            except Corrupt as error:
+                self.tally.add("unreadable", f"what there is cannot be listed: {error}")
         await self.indexes.prove(whole=self._whole)
         repaired = await self.indexes.repair(whole=self._whole) if repair else []
         await self.indexes.report(self.tally)
@@ -162,16 +165,22 @@ class _Verification:
         done = 0
         for tenant, count in zip(tenants, counts, strict=True):
             start = offset = done
-            async for log, positions in self._logs_of(tenant):
-                await self._log(log, _within(picks, offset, positions))
-                offset += positions
-                self._tell(min(offset, total), total)
+            try:
+                async for log, positions in self._logs_of(tenant):
+                    await self._log(log, _within(picks, offset, positions))
+                    offset += positions
+                    self._tell(min(offset, total), total)
+            except Corrupt as error:
+                self.tally.add("unreadable", f"the logs of tenant {tenant!r}: {error}")
             done = start + count
         for tenant, count in zip(tenants, items, strict=True):
             if count:
                 chosen = None if picks is None else {p - done for p in picks if p >= done}
                 tell = partial(self._tell_from, done, total)
-                await self._items(tenant).read(chosen, tell)
+                try:
+                    await self._items(tenant).read(chosen, tell)
+                except Corrupt as error:
+                    self.tally.add("unreadable", f"the items of tenant {tenant!r}: {error}")
             done += count
         self._tell(total, total)
 
@@ -189,6 +198,9 @@ class _Verification:
         try:
             if not await reading.head():
                 return  # deleted since it was listed
+        except Corrupt as error:
+            self.tally.add("unreadable", f"the head of the log: {error}", log)
+        try:
             if picks is None:
                 ranges = await reading.everything()
             else:
@@ -232,7 +244,10 @@ class _Verification:
 
     async def _positions(self, tenant: str) -> int:
         statement = queries.count_positions(self.db.dialect, scope=self._scope)
-        rows = await ask(self.db, statement, self._binds(tenant))
+        try:
+            rows = await ask(self.db, statement, self._binds(tenant))
+        except (UnreadableRows, StatementFailed):
+            return 0  # a position is no number, or beyond all: reading the logs tells whose
         return int(rows[0].positions)
 
     async def _logs_of(self, tenant: str) -> AsyncIterator[tuple[Log, int]]:
@@ -241,9 +256,10 @@ class _Verification:
         after = False
         while True:
             statement = queries.list_logs(self.db.dialect, scope=self._scope, after=after)
-            rows = await ask(self.db, statement, binds)
+            rows, _ = await ask_each(self.db, statement, binds, ("thread_id", "namespace"))
             for row in rows:
-                yield Log(tenant, row.thread_id, row.namespace), max(row.next_seq - 1, 0)
+                # Of what is no number the log's own reading tells.
+                yield Log(tenant, row.thread_id, row.namespace), max((row.next_seq or 1) - 1, 0)
             if len(rows) < PAGE:
                 return
             after = True
@@ -251,6 +267,9 @@ class _Verification:
 
     def _items(self, tenant: str) -> ItemsReading:
         return ItemsReading(self.db, tenant, self.tally, self.indexes)
+
+    async def _whole_items(self, tenant: str) -> None:
+        await self._items(tenant).whole()
 
     async def _count_items(self, tenant: str) -> int:
         return await self._items(tenant).count() if self._thread_id is None else 0

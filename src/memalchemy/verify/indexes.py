@@ -79,6 +79,9 @@ class TextIndexes:
             except Corrupt:
                 reading.reason = "cannot be read"
                 continue
+            except StatementFailed:
+                reading.reason = "cannot be asked for the words of a row: they are none"
+                continue
             reading.looked += 1
             for row in sorted(missed, key=_in_order):
                 reading.miss(place, row)
@@ -155,7 +158,7 @@ class TextIndexes:
                 yield queries.prove_text_index(d, index=index), None
 
             try:
-                await self.db.write(program)
+                await self.db.write(program, payloads=False)
             except Corrupt:
                 reading.reason = "does not agree with the rows"
 
@@ -171,7 +174,7 @@ class TextIndexes:
             return {row[0] for row in rows}
 
         # What keeps the planner to the index holds for a transaction, so it takes one.
-        return await (self.db.write(program) if alone else self.db.read(program))
+        return await (self.db.write(program, payloads=False) if alone else self.db.read(program))
 
     async def _rebuild(self, index: str) -> bool:
         d = self.db.dialect
@@ -182,7 +185,7 @@ class TextIndexes:
                 yield queries.rebuild_text_index(d, index=index, step=step), None
 
         if steps:
-            await self.db.write(program, single=steps == 1)
+            await self.db.write(program, single=steps == 1, payloads=False)
         return steps > 0
 
 

@@ -5,7 +5,7 @@ Knows nothing of logs. Memory is bounded: pages of keys, batches of values with 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence, Sized
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from memalchemy.search.embeddings import has_native_vectors
 from memalchemy.search.scope import scope_binds
 from memalchemy.verify import item_queries as queries
 from memalchemy.verify.indexes import TextIndexes
-from memalchemy.verify.logs import BATCH_BYTES, BATCH_ROWS, PAGE, ask
+from memalchemy.verify.logs import BATCH_BYTES, BATCH_ROWS, PAGE, ask, ask_each
 from memalchemy.verify.report import REMEDIES, UNREADABLE, Tally, counted, unreadable
 
 FLOAT = 4
@@ -85,8 +85,11 @@ class ItemsReading:
         binds = self._binds() | {"p_limit": PAGE}
         after = False
         while True:
-            rows = await ask(self.db, queries.list_items(self.db.dialect, after=after), binds)
-            yield rows
+            statement = queries.list_items(self.db.dialect, after=after)
+            rows, damaged = await ask_each(self.db, statement, binds, ("namespace", "key"))
+            for at, what in damaged.items():
+                self._add("unreadable", what, Shelf(self.tenant, rows[at].namespace), rows[at].key)
+            yield [row for at, row in enumerate(rows) if at not in damaged]
             if len(rows) < PAGE:
                 return
             after = True
@@ -94,8 +97,13 @@ class ItemsReading:
 
     async def _values(self, shelf: Shelf, low: str, high: str) -> None:
         binds = shelf.binds() | {"p_low": low, "p_high": high}
-        for row in await ask(self.db, queries.read_items(self.db.dialect), binds):
+        statement = queries.read_items(self.db.dialect)
+        rows, damaged = await ask_each(self.db, statement, binds, ("key",))
+        for at, row in enumerate(rows):
             self.tally.items += 1
+            if at in damaged:
+                self._add("unreadable", damaged[at], shelf, row.key)
+                continue
             self.tally.payload_bytes += len(row.value)
             if row.version < 1:
                 self._add("version", f"it is at version {row.version}", shelf, row.key)
@@ -111,7 +119,11 @@ class ItemsReading:
     async def _vectors(self, shelf: Shelf, low: str, high: str) -> None:
         statement = queries.read_vectors(self.db.dialect, native=self._native)
         binds = shelf.binds() | {"p_low": low, "p_high": high}
-        for row in await ask(self.db, statement, binds):
+        rows, damaged = await ask_each(self.db, statement, binds, ("key",))
+        for at, row in enumerate(rows):
+            if at in damaged:
+                self._add("unreadable", damaged[at], shelf, row.key)
+                continue
             fault = _vector_fault(row.vector, row.dimensions)
             if fault is not None:
                 place = f"field {row.field!r}, model {row.model!r}, part {row.part}"
@@ -165,7 +177,7 @@ def _faults(row: Any, keyring: Keyring) -> list[tuple[str, str]]:
     """What is wrong with an item's row: codes and sentences."""
     if sealing.inner(row.codec) != CODEC:
         return [("codec", f"its codec is {row.codec!r}")]
-    found = [] if row.meta is not None else [("metadata", "its metadata is not JSON")]
+    found = [] if row.meta is not None else [("metadata", "its metadata is no JSON object")]
     try:
         codec, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.value))
         value = decode_item(payload, checksum, codec)
@@ -183,14 +195,19 @@ def _faults(row: Any, keyring: Keyring) -> list[tuple[str, str]]:
 
 def _vector_fault(vector: Any, dimensions: int) -> str | None:
     if isinstance(vector, str):
-        numbers = np.fromstring(vector.strip("[]"), dtype="<f4", sep=",")
+        try:
+            numbers = np.asarray([float(one) for one in vector.strip("[]").split(",")], "<f4")
+        except ValueError:
+            return "is a text, which is no vector"
     elif isinstance(vector, (bytes, memoryview)):
         raw = bytes(vector)
         if len(raw) % FLOAT:
             return f"has {len(raw)} bytes, which are no float32 numbers"
         numbers = np.frombuffer(raw, dtype="<f4")
-    else:
+    elif isinstance(vector, Sized):
         numbers = np.asarray(vector, dtype="<f4")
+    else:
+        return f"is no vector, but {type(vector).__name__}"
     if len(numbers) != dimensions:
         return f"has {len(numbers):,} dimensions, and says {dimensions:,}"
     if not np.isfinite(numbers).all():

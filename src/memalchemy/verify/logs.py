@@ -15,6 +15,7 @@ from sqlalchemy import Executable
 
 from memalchemy.codec.values import Parts, state_size
 from memalchemy.database import Database, off_loop
+from memalchemy.database.prepared import UnreadableRows
 from memalchemy.keys import decode_namespace
 from memalchemy.log import STATES, Log
 from memalchemy.statements import Answer, Program
@@ -45,6 +46,23 @@ async def ask(db: Database, statement: Executable, binds: Mapping[str, Any]) -> 
         return (yield statement, binds)
 
     return await db.read(program)
+
+
+async def ask_each(
+    db: Database, statement: Executable, binds: Mapping[str, Any], key: Sequence[str]
+) -> tuple[list[Any], dict[int, str]]:
+    """The rows of `ask`, and of those with a cell that is not of its column's type, by their
+    places, what is wrong with each.
+
+    Raises:
+        Corrupt: such a cell is one of *key*, which says what row it is.
+    """
+    try:
+        return await ask(db, statement, binds), {}
+    except UnreadableRows as error:
+        if not error.damaged or any(getattr(r, name) is None for r in error.rows for name in key):
+            raise
+        return error.rows, error.damaged
 
 
 class LogReading:
@@ -80,7 +98,7 @@ class LogReading:
                 remedy=self._fork(head.newest_id),
             )
         if not head.meta_readable:
-            add("metadata", "the metadata of the thread is not JSON")
+            add("metadata", "the metadata of the thread is no JSON object")
         if head.deleted_at is not None:
             # Writes of its next life may wait there.
             if head.last_but_writes or head.last_name or head.head_id is not None:
@@ -135,14 +153,21 @@ class LogReading:
 
     # --- Rows --------------------------------------------------------------------------------
 
-    async def _positions(self, after: int, limit: int) -> Answer:
+    async def _positions(self, after: int, limit: int) -> list[Any]:
+        binds = self.log.binds() | {"p_after": after, "p_limit": limit}
         statement = queries.list_positions(self.db.dialect)
-        return await self._ask(statement, p_after=after, p_limit=limit)
+        rows, _ = await ask_each(self.db, statement, binds, ("seq",))
+        return rows  # what else cannot be read of one is told when it is read whole
 
     async def _rows(self, low: int, high: int) -> None:
         statement = queries.read_rows(self.db.dialect)
-        for row in await self._ask(statement, p_low=low, p_high=high):
+        binds = self.log.binds() | {"p_low": low, "p_high": high}
+        rows, damaged = await ask_each(self.db, statement, binds, ("seq",))
+        for at, row in enumerate(rows):
             self.tally.rows += 1
+            if at in damaged:
+                self._blame(Fault(row.seq, "unreadable", damaged[at]), row)
+                continue
             self.tally.payload_bytes += len(row.payload)
             if row.kind in STATES:
                 await self._state(row)
@@ -222,7 +247,9 @@ class LogReading:
 
     def _name(self, row: Any) -> None:
         if not row.meta_readable:
-            self._add("metadata", f"the metadata of {row.checkpoint_id!r} is not JSON", **_at(row))
+            self._add(
+                "metadata", f"the metadata of {row.checkpoint_id!r} is no JSON object", **_at(row)
+            )
         if row.parent_at == row.seq:
             self._add("parent", f"{row.checkpoint_id!r} is its own parent", **_at(row))
         elif row.parent_at is not None and row.parent_at > row.seq:
@@ -383,13 +410,13 @@ def _program(log: Log) -> str:
     )
 
 
-def _batches(found: Answer) -> Iterator[tuple[int, int]]:
+def _batches(found: Sequence[Any]) -> Iterator[tuple[int, int]]:
     """Ranges of positions whose payloads may be held at once."""
     low, rows, size = None, 0, 0
     for index, row in enumerate(found):
         low = row.seq if low is None else low
         rows += 1
-        size += max(row.raw_size if row.stored_size is None else row.stored_size, 0)
+        size += max((row.raw_size if row.stored_size is None else row.stored_size) or 0, 0)
         if rows == BATCH_ROWS or size >= BATCH_BYTES or index == len(found) - 1:
             yield low, row.seq
             low, rows, size = None, 0, 0

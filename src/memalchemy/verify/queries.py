@@ -95,6 +95,9 @@ def read_log(d: Dialect) -> Executable:
         THREADS.c.next_seq,
         THREADS.c.head_id,
         THREADS.c.deleted_at,
+        # Looked at by being read, as some of the columns of rows are.
+        *(THREADS.c[name] for name in ("version", "epoch", "created_at", "updated_at")),
+        *(THREADS.c[name] for name in ("expires_at", "forked_thread", "forked_seq")),
         d.json_readable(THREADS.c.meta).label("meta_readable"),
         last(DELTAS).label("last_row"),
         last(DELTAS, DELTAS.c.kind.not_in(words("write"))).label("last_but_writes"),
@@ -129,7 +132,7 @@ def read_rows(d: Dialect) -> Executable:
     base, parent, child = DELTAS.alias("base"), CHECKPOINTS.alias("parent"), DELTAS.alias("child")
     columns = (
         *("seq", "kind", "base_seq", "depth", "since_bytes", "raw_size", "codec", "checksum"),
-        "status",
+        *("status", "entry_key", "parent_seq", "label", "sort_key", "occurred_at", "stored_at"),
     )
     last_use = (
         select(func.max(child.c.seq))
@@ -145,6 +148,9 @@ def read_rows(d: Dialect) -> Executable:
             CHECKPOINTS.c.checkpoint_id,
             CHECKPOINTS.c.raw_size.label("named_raw_size"),
             CHECKPOINTS.c.stored_size.label("named_stored_size"),
+            CHECKPOINTS.c.run_id,
+            CHECKPOINTS.c.occurred_at.label("named_occurred_at"),
+            CHECKPOINTS.c.created_at.label("named_created_at"),
             d.json_readable(CHECKPOINTS.c.meta).label("meta_readable"),
             base.c.kind.label("base_kind"),
             base.c.depth.label("base_depth"),

@@ -38,7 +38,7 @@ CODES = {
     "plaintext": "a payload is not encrypted, in a database that was opened with keys",
     "kind": "a row is of a kind that this release does not know",
     "size": "a recorded size is not that of what is stored",
-    "metadata": "metadata is not JSON",
+    "metadata": "metadata is no JSON object",
     "parent": "a checkpoint's parent cannot be its parent",
     "cycle": "the parents of a checkpoint lead back to it",
     "words": "what an item is found by is not what it holds",
@@ -64,7 +64,8 @@ def unreadable(error: MemalchemyError) -> str:
 
 REMEDIES = {
     "key": "run verify with the key in MEMALCHEMY_KEYS",
-    "plaintext": "memalchemy rotate-keys",
+    "plaintext": "see who wrote it: memalchemy rotate-keys --dry-run lists what is like it; if it "
+    "is genuine, memalchemy rotate-keys --encrypt-plaintext",
 }
 """What helps where nothing is damaged."""
 

@@ -88,10 +88,10 @@ def upgrade() -> None:
             f"AS numbered WHERE {same}"
         )
     elif dialect == "oracle":
+        same = " AND ".join(f"earlier.{name} = named.{name}" for name in LOG_KEY)
         op.execute(
-            f"MERGE INTO {checkpoints} named USING (SELECT ROWID AS place, {order} AS position "
-            f"FROM {checkpoints}) numbered ON (named.ROWID = numbered.place) "
-            "WHEN MATCHED THEN UPDATE SET named.ordinal = numbered.position"
+            f"UPDATE {checkpoints} named SET ordinal = (SELECT count(*) FROM {checkpoints} earlier "
+            f"WHERE {same} AND earlier.seq <= named.seq)"
         )
     threads = _qualified("threads")
     same = " AND ".join(f"named.{name} = head.{name}" for name in LOG_KEY)

@@ -183,7 +183,7 @@ ALTER TABLE checkpoints ADD ordinal NUMBER(19) DEFAULT '0' NOT NULL
 
 /
 
-MERGE INTO checkpoints named USING (SELECT ROWID AS place, row_number() OVER (PARTITION BY tenant, thread_id, namespace ORDER BY seq) AS position FROM checkpoints) numbered ON (named.ROWID = numbered.place) WHEN MATCHED THEN UPDATE SET named.ordinal = numbered.position
+UPDATE checkpoints named SET ordinal = (SELECT count(*) FROM checkpoints earlier WHERE earlier.tenant = named.tenant AND earlier.thread_id = named.thread_id AND earlier.namespace = named.namespace AND earlier.seq <= named.seq)
 
 /
 

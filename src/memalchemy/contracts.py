@@ -223,8 +223,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class EntryHit(Entry):
-    """An entry that a search found. ``score`` is 0 to 1, higher is better: the share of the query
-    found, rare words counting more. ``snippet`` is some of its words round the first that was.
+    """An entry that a search found. ``score`` is 0 to 1, higher is better: of the best, the
+    share of the query it holds, rare words counting more; of others, in proportion. ``snippet`` is
+    some of its words round the first that was found.
     """
 
     thread_id: str

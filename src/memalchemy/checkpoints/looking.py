@@ -7,6 +7,7 @@ What asks for one checkpoint by name (`exists`, `get_metadata`) reads what this 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Executable
@@ -22,7 +23,7 @@ from memalchemy.keys import check_thread_id, decode_namespace
 from memalchemy.log import listing
 from memalchemy.log.overview import logs
 from memalchemy.metadata import check_metadata, kind_of
-from memalchemy.search.checkpoints import search_checkpoints
+from memalchemy.search.checkpoints import find_checkpoints
 
 
 class Looking(Scope):
@@ -162,11 +163,12 @@ class Looking(Scope):
     ) -> list[dict[str, Any]]:
         """Checkpoints whose step added words of *query*, best first.
 
-        As `get_metadata`, with ``score`` (0..1: the share of the query found, rare words counting
-        more) and ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words
-        are found, and nothing in *query* is an operator. A query without words finds nothing. With
-        *below* in the namespaces under this one, too, in one ranking, and with ``namespace``, a
-        tuple: `Checkpointer(db).search(…, below=True)` finds what any framework has saved.
+        As `get_metadata`, with ``score`` (0..1: of the best, the share of the query it holds, rare
+        words counting more; of others, in proportion, by BM25) and ``snippet``. Accents and case do
+        not matter, Chinese, Japanese and Korean words are found, and nothing in *query* is an
+        operator. A query without words finds nothing. With *below* in the namespaces under this
+        one, too, in one ranking, and with ``namespace``, a tuple: `Checkpointer(db).search(…,
+        below=True)` finds what any framework has saved.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words.
@@ -180,17 +182,20 @@ class Looking(Scope):
         binds = reach(self.db.tenant, self._path, below) | {
             "terms": d.text_terms(terms),
             "p_terms": len(terms),
-            "p_limit": limit,
+            "p_now": datetime.now(UTC),
         }
-        with operation("checkpoint.search", tenant=self.db.tenant):
-            rows = await self._rows(
-                search_checkpoints(d, below=below), binds, connection, stale=True
+        with operation("checkpoint.search", tenant=self.db.tenant) as event:
+            found = await self.db.read(
+                lambda: find_checkpoints(d, terms, binds, below, limit),
+                connection=connection,
+                event=event,
+                stale=True,
             )
         return [
             queries.info(row).as_dict()
             | ({"namespace": decode_namespace(row.namespace)} if below else {})
-            | {"score": float(row.score), "snippet": text.snippet(row.search_text, terms)}
-            for row in rows
+            | {"score": score, "snippet": text.snippet(row.search_text, terms)}
+            for score, row in found
         ]
 
     async def get_storage_stats(

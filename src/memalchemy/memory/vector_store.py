@@ -121,8 +121,8 @@ class VectorStore:
     ) -> list[MemoryResult]:
         """At most *k* documents that have something to do with *query*, the best first.
 
-        By words, where there is neither an embedder nor *embedding*: the score is the share of the
-        query that a document has. With one of them also by meaning: the score says how high a
+        By words, where there is neither an embedder nor *embedding*: as `Store.search` ranks and
+        scores them. With one of them also by meaning: the score says how high a
         document is in both rankings. What shares no word with the query, and has no vector nearer
         to its than at a right angle, is not returned. A *k* of zero or less, or a query of blanks,
         finds nothing. In an encrypted database whose words are not readable only by meaning.

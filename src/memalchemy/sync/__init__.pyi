@@ -836,11 +836,12 @@ class Checkpointer:
     ) -> list[dict[str, Any]]:
         """Checkpoints whose step added words of *query*, best first.
 
-        As `get_metadata`, with ``score`` (0..1: the share of the query found, rare words counting
-        more) and ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words
-        are found, and nothing in *query* is an operator. A query without words finds nothing. With
-        *below* in the namespaces under this one, too, in one ranking, and with ``namespace``, a
-        tuple: `Checkpointer(db).search(…, below=True)` finds what any framework has saved.
+        As `get_metadata`, with ``score`` (0..1: of the best, the share of the query it holds, rare
+        words counting more; of others, in proportion, by BM25) and ``snippet``. Accents and case do
+        not matter, Chinese, Japanese and Korean words are found, and nothing in *query* is an
+        operator. A query without words finds nothing. With *below* in the namespaces under this
+        one, too, in one ranking, and with ``namespace``, a tuple: `Checkpointer(db).search(…,
+        below=True)` finds what any framework has saved.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words.
@@ -2211,11 +2212,12 @@ class RetainedCheckpointer:
     ) -> list[dict[str, Any]]:
         """Checkpoints whose step added words of *query*, best first.
 
-        As `get_metadata`, with ``score`` (0..1: the share of the query found, rare words counting
-        more) and ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words
-        are found, and nothing in *query* is an operator. A query without words finds nothing. With
-        *below* in the namespaces under this one, too, in one ranking, and with ``namespace``, a
-        tuple: `Checkpointer(db).search(…, below=True)` finds what any framework has saved.
+        As `get_metadata`, with ``score`` (0..1: of the best, the share of the query it holds, rare
+        words counting more; of others, in proportion, by BM25) and ``snippet``. Accents and case do
+        not matter, Chinese, Japanese and Korean words are found, and nothing in *query* is an
+        operator. A query without words finds nothing. With *below* in the namespaces under this
+        one, too, in one ranking, and with ``namespace``, a tuple: `Checkpointer(db).search(…,
+        below=True)` finds what any framework has saved.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words.
@@ -2636,8 +2638,9 @@ class Store:
         are listed, the newest first, without a score, whatever *mode* and *threshold* say.
 
         Args:
-            mode: ``text``: by words, rare ones counting more, any of them; the score is the share
-                of the query that was found. ``vector``: by meaning, as the store's metric has it.
+            mode: ``text``: by words, any of them, rare ones counting more; the 500 best are ordered
+                by BM25. The score of the first is the share of the query that it holds, those of
+                the others are in proportion. ``vector``: by meaning, as the store's metric has it.
                 ``hybrid``: by both rankings, in which a place near the top counts most.
             filter: see `memalchemy.filters`.
             offset: how many of the best to leave out. Pages of a hybrid search fit together as
@@ -3308,8 +3311,8 @@ class VectorStore:
     ) -> list[MemoryResult]:
         """At most *k* documents that have something to do with *query*, the best first.
 
-        By words, where there is neither an embedder nor *embedding*: the score is the share of the
-        query that a document has. With one of them also by meaning: the score says how high a
+        By words, where there is neither an embedder nor *embedding*: as `Store.search` ranks and
+        scores them. With one of them also by meaning: the score says how high a
         document is in both rankings. What shares no word with the query, and has no vector nearer
         to its than at a right angle, is not returned. A *k* of zero or less, or a query of blanks,
         finds nothing. In an encrypted database whose words are not readable only by meaning.

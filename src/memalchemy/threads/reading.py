@@ -18,7 +18,8 @@ from memalchemy.dialects.lists import lists
 from memalchemy.events import Event, operation
 from memalchemy.keys import check_namespace, check_thread_id, encode_id, encode_namespace
 from memalchemy.log import Log, entries, listing
-from memalchemy.search.entries import search_entries
+from memalchemy.search.entries import find_entries
+from memalchemy.search.relevance import Scored
 from memalchemy.statements import Answer, Program
 from memalchemy.threads import coding
 
@@ -195,16 +196,19 @@ class Reading:
             "k_tenant": self.db.tenant,
             "k_namespace": self._path,
             "p_terms": len(terms),
-            "p_limit": limit,
             "p_now": datetime.now(UTC),
         }
         if thread_id is not None:
             binds["k_thread_id"] = check_thread_id(thread_id)
         scope = "namespace" if thread_id is None else "log"
         with operation("thread.search", tenant=self.db.tenant, thread_id=thread_id) as event:
-            rows = await self._ask(search_entries(d, scope=scope), binds, connection, event)
-            found = partial(_hits, rows, terms, self.db.keyring)
-            return await off_loop(coding.weight(rows), found)
+            found = await self.db.read(
+                lambda: find_entries(d, terms, binds, scope, limit),
+                connection=connection,
+                event=event,
+            )
+            hits = partial(_hits, found, terms, self.db.keyring)
+            return await off_loop(coding.weight(row for _, row in found), hits)
 
     async def _news(
         self,
@@ -317,8 +321,8 @@ async def scan_at_once(
     return await log._news(thread_id, seen, made, False, connection)
 
 
-def _hits(rows: Answer, terms: list[list[str]], keyring: Keyring) -> list[EntryHit]:
-    return [coding.hit(row, terms, keyring) for row in rows]
+def _hits(found: Sequence[Scored], terms: list[list[str]], keyring: Keyring) -> list[EntryHit]:
+    return [coding.hit(row, score, terms, keyring) for score, row in found]
 
 
 def _reading(

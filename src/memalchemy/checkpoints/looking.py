@@ -15,7 +15,7 @@ from sqlalchemy import Executable
 from memalchemy.checkpoints import queries
 from memalchemy.checkpoints.scope import PAGE, Scope
 from memalchemy.codec import text
-from memalchemy.contracts import CheckpointInfo, LogInfo, check_limit
+from memalchemy.contracts import CheckpointInfo, LogInfo, check_flag, check_limit, check_query
 from memalchemy.database import HostConnection
 from memalchemy.dialects.reach import reach
 from memalchemy.events import operation
@@ -140,7 +140,7 @@ class Looking(Scope):
             self.db,
             self._path,
             None if thread_id is None else check_thread_id(thread_id),
-            below=below,
+            below=check_flag(below, "below"),
             pattern=pattern,
             limit=check_limit(limit),
             connection=connection,
@@ -173,9 +173,9 @@ class Looking(Scope):
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words.
         """
-        limit = check_limit(limit)
+        limit, below = check_limit(limit), check_flag(below, "below")
         self.db.keyring.check_reveals("text", "a search")
-        terms = text.query_terms(query)
+        terms = text.query_terms(check_query(query))
         if not terms or not limit:
             return []
         d = self.db.dialect

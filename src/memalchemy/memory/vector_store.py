@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from memalchemy.contracts import Seconds, StoreItem
+from memalchemy.contracts import Seconds, StoreItem, check_query
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.keys import check_namespace
 from memalchemy.store import Store
@@ -143,7 +143,7 @@ class VectorStore:
         """
         check_share(alpha, "alpha")
         check_share(mmr, "mmr")
-        words = query is not None and bool(query.strip())
+        words = query is not None and bool(check_query(query).strip())
         if k <= 0 or not (words or embedding is not None):
             return []
         wanted = {"$metadata": dict(filter)} if filter else None

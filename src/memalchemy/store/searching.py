@@ -17,7 +17,9 @@ from memalchemy.contracts import (
     SearchPlan,
     SemanticSearchResult,
     StoreItem,
+    check_flag,
     check_limit,
+    check_query,
 )
 from memalchemy.database import HostConnection, off_loop
 from memalchemy.events import Event, operation
@@ -111,10 +113,11 @@ class Searching(Listing):
                 *embedding* are both given, in the mode ``text``.
         """
         limit, offset = check_limit(limit), check_limit(offset)
+        check_flag(prefix, "prefix")
         if mode not in MODES:
             raise ValueError(f"mode is one of {', '.join(MODES)}, not {mode!r}")
-        if query is not None and not isinstance(query, str):
-            raise TypeError(f"query is a str, not {type(query).__name__}")
+        if query is not None:
+            check_query(query)
         if embedding is not None and mode == "text":
             if query is not None:
                 raise ValueError("embedding= is for the modes vector and hybrid")
@@ -208,6 +211,7 @@ class Searching(Listing):
         *metadata_filter* of the metadata alone; *offset* leaves out as many of the nearest.
         """
         limit, offset = check_limit(limit), check_limit(offset)
+        check_flag(prefix, "prefix")
         _check_threshold(threshold)
         path = encode_namespace(namespace)
         filters = [filter] if filter else []

@@ -5,6 +5,9 @@ Knows no table.
 
 from __future__ import annotations
 
+import json
+import math
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -106,7 +109,11 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class Json(TypeDecorator[Any]):
-    """Filterable metadata: JSONB, native JSON or text; sorted keys, so equal values are equal."""
+    """Filterable metadata: JSONB, native JSON or text; sorted keys, so equal values are equal.
+
+    Numbers come back equal and of their own type; on Oracle, where JSON has one kind of number, a
+    whole float of up to 64 bits comes back as an int.
+    """
 
     impl = JSON
     cache_ok = True
@@ -117,6 +124,17 @@ class Json(TypeDecorator[Any]):
 
             return dialect.type_descriptor(postgresql.JSONB())
         return dialect.type_descriptor(JSON())
+
+    def bind_processor(self, dialect: Dialect) -> Reader:
+        """Spell the JSON here on PostgreSQL, whatever serialiser the engine has: see `to_jsonb`."""
+        if dialect.name != "postgresql":
+            made: Reader = super().bind_processor(dialect)
+            return made
+        if dialect.driver.startswith("psycopg") and dialect.driver != "psycopg2":
+            from psycopg.types.json import Jsonb
+
+            return lambda value: Jsonb(value, dumps=to_jsonb)
+        return to_jsonb
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
         return _sorted(value)
@@ -204,6 +222,36 @@ def _processed(type_: TypeEngine[Any], dialect: Dialect) -> Reader:
     return made
 
 
+_LARGE = 1e16
+"""From here on Python writes floats with an exponent."""
+_LARGE_MARK = "\0"
+_LARGE_SPELT = re.compile(r'"\\u0000(-?[0-9.]+e\+[0-9]+)"')
+
+
+def to_jsonb(value: Any) -> str:
+    """JSON whose floats are floats when PostgreSQL gives them back.
+
+    It writes a number that was given with an exponent without one: 1e300 as a whole number of 301
+    digits. A point and the zero behind it are kept, so large floats are written with them.
+    """
+    return _LARGE_SPELT.sub(_in_full, json.dumps(_marked(value)))
+
+
+def _marked(value: Any) -> Any:
+    """*value* with sorted keys; large floats as texts, marked by a character that JSONB refuses."""
+    if isinstance(value, dict):
+        return {key: _marked(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [_marked(item) for item in value]
+    if isinstance(value, float) and abs(value) >= _LARGE and math.isfinite(value):
+        return f"{_LARGE_MARK}{value!r}"
+    return value
+
+
+def _in_full(match: re.Match[str]) -> str:
+    return f"{Decimal(match[1]):f}.0"
+
+
 def _sorted(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
@@ -212,7 +260,9 @@ def _sorted(value: Any) -> Any:
 
 def _without_decimals(value: Any) -> Any:
     if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
+        # Whole numbers of over 64 bits were floats: `metadata.check_metadata` refuses such ints.
+        whole = value == value.to_integral_value() and -(2**63) <= value < 2**63
+        return int(value) if whole else float(value)
     if isinstance(value, dict):
         return {key: _without_decimals(item) for key, item in value.items()}
     return [_without_decimals(item) for item in value] if isinstance(value, list) else value

@@ -228,8 +228,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class EntryHit(Entry):
-    """An entry that a search found. ``score`` is 0 to 1, higher is better: the share of the query
-    found, rare words counting more. ``snippet`` is some of its words round the first that was.
+    """An entry that a search found. ``score`` is 0 to 1, higher is better: of the best, the
+    share of the query it holds, rare words counting more; of others, in proportion. ``snippet`` is
+    some of its words round the first that was found.
     """
 
     thread_id: str
@@ -393,10 +394,48 @@ def to_lifetime(ttl: Seconds, name: str = "ttl") -> timedelta:
     return life
 
 
+MAX_LIMIT = 2**31 - 1
+"""The largest number that a LIMIT is bound as."""
+
+
 def check_limit(limit: int, name: str = "limit") -> int:
     """A number of results to return, or of another *name*: a whole number, zero for none."""
     if isinstance(limit, bool) or not isinstance(limit, int):
         raise TypeError(f"{name} is a whole number, not {type(limit).__name__}")
     if limit < 0:
         raise ValueError(f"{name} must not be negative: {limit}")
-    return min(limit, 2**31 - 1)
+    return min(limit, MAX_LIMIT)
+
+
+LARGEST = 2**63 - 1
+"""The largest whole number that every database stores."""
+
+
+def check_flag(value: bool, name: str) -> bool:
+    """True or False, and nothing that merely counts as one."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is True or False, not {type(value).__name__}")
+    return value
+
+
+def check_position(value: int, name: str, largest: int = LARGEST) -> int:
+    """A whole number to compare stored ones with; beyond the *largest*, the nearest that fits."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} is a whole number, not {type(value).__name__}")
+    return max(-largest, min(value, largest))
+
+
+def check_time(value: datetime, name: str) -> datetime:
+    """A moment: a datetime with a time zone."""
+    if not isinstance(value, datetime):
+        raise TypeError(f"{name} is a datetime, not {type(value).__name__}")
+    if value.utcoffset() is None:
+        raise ValueError(f"{name} is an aware datetime; this one has no time zone")
+    return value
+
+
+def check_query(value: str, name: str = "query") -> str:
+    """The words that are looked for."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is a str, not {type(value).__name__}")
+    return value

@@ -4138,7 +4138,24 @@ AND store_items.version = :p_version
 AND store_items.codec = :p_was_codec
 AND store_items.checksum = :p_was_checksum
 
--- search.checkpoints.search_checkpoints(below=False)
+-- search.checkpoints.read_found_checkpoints()
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, checkpoints.namespace, deltas.search_text
+FROM checkpoints
+JOIN deltas ON deltas.tenant = checkpoints.tenant
+AND deltas.thread_id = checkpoints.thread_id
+AND deltas.namespace = checkpoints.namespace
+AND deltas.seq = checkpoints.seq
+WHERE checkpoints.tenant = :k_tenant
+AND (checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
+  SELECT listed.thread_id, listed.namespace, CAST(listed.seq AS NUMBER(19)) AS seq
+  FROM (
+    SELECT each_.thread_id, each_.namespace, each_.seq
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
+          namespace VARCHAR2(4000) PATH '$[1]', seq VARCHAR2(4000) PATH '$[2]')) each_) listed)
+
+-- search.checkpoints.search_checkpoints(below=False, weighed=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -4181,17 +4198,10 @@ ranked AS (
     hits.seq AS seq, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
-SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
-  best.raw_size, best.stored_size, best.occurred_at, CAST(best.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score, deltas.search_text, best.namespace
-FROM (
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
+best AS (
   SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,
-    checkpoints.parent_id AS parent_id, checkpoints.seq AS seq, checkpoints.meta AS meta,
-    checkpoints.created_at AS created_at, checkpoints.raw_size AS raw_size,
-    checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
+    checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
     ranked.bits AS bits
   FROM ranked
   JOIN checkpoints ON checkpoints.tenant = ranked.tenant
@@ -4204,15 +4214,108 @@ FROM (
   WHERE threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > :p_now)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.seq DESC
-  FETCH FIRST :p_limit ROWS ONLY) best
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.thread_id DESC,
+    checkpoints.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.checkpoints.search_checkpoints(below=False, weighed=True)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  WHERE deltas.tenant = :k_tenant
+  AND deltas.namespace = :k_namespace),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
+best AS (
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.tenant = ranked.tenant
+  AND checkpoints.thread_id = ranked.thread_id
+  AND checkpoints.namespace = ranked.namespace
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.thread_id DESC,
+    checkpoints.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.namespace, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening, deltas.search_text
+FROM best
+JOIN deltas words ON words.tenant = best.tenant
+AND words.thread_id = best.thread_id
+AND words.namespace = best.namespace
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.tenant = best.tenant
+AND checkpoints.thread_id = best.thread_id
+AND checkpoints.namespace = best.namespace
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
 JOIN deltas ON deltas.tenant = best.tenant
 AND deltas.thread_id = best.thread_id
 AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
-ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
 
--- search.checkpoints.search_checkpoints(below=True)
+-- search.checkpoints.search_checkpoints(below=True, weighed=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -4256,17 +4359,10 @@ ranked AS (
     hits.seq AS seq, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
-SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
-  best.raw_size, best.stored_size, best.occurred_at, CAST(best.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score, deltas.search_text, best.namespace
-FROM (
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
+best AS (
   SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,
-    checkpoints.parent_id AS parent_id, checkpoints.seq AS seq, checkpoints.meta AS meta,
-    checkpoints.created_at AS created_at, checkpoints.raw_size AS raw_size,
-    checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
+    checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
     ranked.bits AS bits
   FROM ranked
   JOIN checkpoints ON checkpoints.tenant = ranked.tenant
@@ -4279,13 +4375,107 @@ FROM (
   WHERE threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > :p_now)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.seq DESC
-  FETCH FIRST :p_limit ROWS ONLY) best
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.thread_id DESC,
+    checkpoints.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.checkpoints.search_checkpoints(below=True, weighed=True)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  WHERE deltas.tenant = :k_tenant
+  AND deltas.namespace >= :k_namespace
+  AND deltas.namespace < :k_beyond),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
+best AS (
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.tenant = ranked.tenant
+  AND checkpoints.thread_id = ranked.thread_id
+  AND checkpoints.namespace = ranked.namespace
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.thread_id DESC,
+    checkpoints.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.namespace, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening, deltas.search_text
+FROM best
+JOIN deltas words ON words.tenant = best.tenant
+AND words.thread_id = best.thread_id
+AND words.namespace = best.namespace
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.tenant = best.tenant
+AND checkpoints.thread_id = best.thread_id
+AND checkpoints.namespace = best.namespace
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
 JOIN deltas ON deltas.tenant = best.tenant
 AND deltas.thread_id = best.thread_id
 AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
-ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
 
 -- search.embeddings.count_vectors(below=False)
 SELECT count(*) AS count_1
@@ -4465,7 +4655,20 @@ JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.entries.search_entries(scope=namespace)
+-- search.entries.read_found_entries()
+SELECT deltas.thread_id, deltas.namespace, deltas.seq, deltas.entry_key, deltas.occurred_at,
+  deltas.stored_at, deltas.codec, deltas.checksum, deltas.search_text, deltas.payload
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND (deltas.thread_id, deltas.namespace, deltas.seq) IN (
+  SELECT listed.thread_id, listed.namespace, CAST(listed.seq AS NUMBER(19)) AS seq
+  FROM (
+    SELECT each_.thread_id, each_.namespace, each_.seq
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]',
+          namespace VARCHAR2(4000) PATH '$[1]', seq VARCHAR2(4000) PATH '$[2]')) each_) listed)
+AND deltas.kind IN ('entry')
+
+-- search.entries.search_entries(scope=namespace, weighed=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -4508,15 +4711,10 @@ ranked AS (
     hits.seq AS seq, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
-SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
-  CAST(best.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score, whole.codec, whole.checksum, whole.search_text, whole.payload
-FROM (
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
+best AS (
   SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-    deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
-    deltas.stored_at AS stored_at, ranked.bits AS bits
+    deltas.seq AS seq, deltas.stored_at AS stored_at, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.tenant = ranked.tenant
   AND deltas.thread_id = ranked.thread_id
@@ -4529,15 +4727,16 @@ FROM (
   AND (threads.expires_at IS NULL
     OR threads.expires_at > :p_now)
   AND deltas.kind IN ('entry')
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
-  FETCH FIRST :p_limit ROWS ONLY) best
-JOIN deltas whole ON whole.tenant = best.tenant
-AND whole.thread_id = best.thread_id
-AND whole.namespace = best.namespace
-AND whole.seq = best.seq
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, deltas.thread_id DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.entries.search_entries(scope=log)
+-- search.entries.search_entries(scope=namespace, weighed=True)
 WITH hits AS (
   SELECT terms.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -4580,15 +4779,90 @@ ranked AS (
     hits.seq AS seq, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
-SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
-  CAST(best.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score, whole.codec, whole.checksum, whole.search_text, whole.payload
-FROM (
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
+best AS (
   SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-    deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
-    deltas.stored_at AS stored_at, ranked.bits AS bits
+    deltas.seq AS seq, deltas.stored_at AS stored_at, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.tenant = ranked.tenant
+  AND deltas.thread_id = ranked.thread_id
+  AND deltas.namespace = ranked.namespace
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, deltas.thread_id DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, whole.entry_key,
+  whole.occurred_at, whole.stored_at, whole.codec, whole.checksum, whole.search_text, whole.payload
+FROM best
+JOIN deltas ON deltas.tenant = best.tenant
+AND deltas.thread_id = best.thread_id
+AND deltas.namespace = best.namespace
+AND deltas.seq = best.seq LEFT OUTER
+JOIN deltas whole ON whole.tenant = best.tenant
+AND whole.thread_id = best.thread_id
+AND whole.namespace = best.namespace
+AND whole.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.entries.search_entries(scope=log, weighed=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  WHERE deltas.tenant = :k_tenant
+  AND deltas.namespace = :k_namespace),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
+best AS (
+  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+    deltas.seq AS seq, deltas.stored_at AS stored_at, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.tenant = ranked.tenant
   AND deltas.thread_id = ranked.thread_id
@@ -4602,13 +4876,95 @@ FROM (
     OR threads.expires_at > :p_now)
   AND deltas.kind IN ('entry')
   AND threads.thread_id = :k_thread_id
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
-  FETCH FIRST :p_limit ROWS ONLY) best
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, deltas.thread_id DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.entries.search_entries(scope=log, weighed=True)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  WHERE deltas.tenant = :k_tenant
+  AND deltas.namespace = :k_namespace),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
+best AS (
+  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+    deltas.seq AS seq, deltas.stored_at AS stored_at, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.tenant = ranked.tenant
+  AND deltas.thread_id = ranked.thread_id
+  AND deltas.namespace = ranked.namespace
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = :k_thread_id
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, deltas.thread_id DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, whole.entry_key,
+  whole.occurred_at, whole.stored_at, whole.codec, whole.checksum, whole.search_text, whole.payload
+FROM best
+JOIN deltas ON deltas.tenant = best.tenant
+AND deltas.thread_id = best.thread_id
+AND deltas.namespace = best.namespace
+AND deltas.seq = best.seq LEFT OUTER
 JOIN deltas whole ON whole.tenant = best.tenant
 AND whole.thread_id = best.thread_id
 AND whole.namespace = best.namespace
 AND whole.seq = best.seq
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.items.narrowed_items(below=False)
 WITH within AS (
@@ -4631,7 +4987,7 @@ SELECT within.namespace, within.key
 FROM within
 FETCH FIRST :p_limit ROWS ONLY
 
--- search.items.search_items(below=False, whole=False)
+-- search.items.search_items(below=False, weighed=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -4690,7 +5046,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=False, whole=True)
+-- search.items.search_items(below=False, weighed=True)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -4743,18 +5099,24 @@ best AS (
   ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
   OFFSET :p_offset ROWS
   FETCH FIRST :p_limit ROWS ONLY)
-SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
-  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value, CAST(best.bits AS FLOAT) / CAST((
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score
+    FROM worth) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening, whole.meta,
+  whole.version, whole.codec, whole.checksum, whole.created_at, whole.updated_at, whole.expires_at,
+  whole.lifetime, whole.value
 FROM best
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = best.namespace
-AND store_items.key = best.key
+AND store_items.key = best.key LEFT OUTER
+JOIN store_items whole ON whole.tenant = store_items.tenant
+AND whole.namespace = store_items.namespace
+AND whole.key = store_items.key
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=True, whole=False)
+-- search.items.search_items(below=True, weighed=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -4816,7 +5178,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=True, whole=True)
+-- search.items.search_items(below=True, weighed=True)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -4872,15 +5234,21 @@ best AS (
   ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
   OFFSET :p_offset ROWS
   FETCH FIRST :p_limit ROWS ONLY)
-SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
-  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value, CAST(best.bits AS FLOAT) / CAST((
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score
+    FROM worth) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening, whole.meta,
+  whole.version, whole.codec, whole.checksum, whole.created_at, whole.updated_at, whole.expires_at,
+  whole.lifetime, whole.value
 FROM best
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = best.namespace
-AND store_items.key = best.key
+AND store_items.key = best.key LEFT OUTER
+JOIN store_items whole ON whole.tenant = store_items.tenant
+AND whole.namespace = store_items.namespace
+AND whole.key = store_items.key
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- space.measuring.count_threads()

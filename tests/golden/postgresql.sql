@@ -6486,7 +6486,24 @@ AND store_items.version = $8::BIGINT
 AND store_items.codec = $9::VARCHAR
 AND store_items.checksum = $10::BIGINT
 
--- search.checkpoints.search_checkpoints(below=False)
+-- search.checkpoints.read_found_checkpoints()
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, checkpoints.namespace, deltas.search_text
+FROM checkpoints
+JOIN deltas ON deltas.tenant = checkpoints.tenant
+AND deltas.thread_id = checkpoints.thread_id
+AND deltas.namespace = checkpoints.namespace
+AND deltas.seq = checkpoints.seq
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
+  SELECT listed.thread_id, listed.namespace, CAST(listed.seq AS BIGINT) AS seq
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id, (each.value ->> 1) COLLATE "C" AS namespace,
+      (each.value ->> 2) COLLATE "C" AS seq
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- search.checkpoints.search_checkpoints(below=False, weighed=False)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -6528,17 +6545,9 @@ ranked AS (
     hits.seq AS seq, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
-SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
-  best.raw_size, best.stored_size, best.occurred_at, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, deltas.search_text, best.namespace
-FROM (
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq), best AS MATERIALIZED (
   SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,
-    checkpoints.parent_id AS parent_id, checkpoints.seq AS seq, checkpoints.meta AS meta,
-    checkpoints.created_at AS created_at, checkpoints.raw_size AS raw_size,
-    checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
+    checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
     ranked.bits AS bits
   FROM ranked
   JOIN checkpoints ON checkpoints.tenant = ranked.tenant
@@ -6551,15 +6560,107 @@ FROM (
   WHERE threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.seq DESC
-  LIMIT $6) AS best
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.thread_id DESC,
+    checkpoints.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.checkpoints.search_checkpoints(below=False, weighed=True)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND deltas.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.tenant = ranked.tenant
+  AND checkpoints.thread_id = ranked.thread_id
+  AND checkpoints.namespace = ranked.namespace
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.thread_id DESC,
+    checkpoints.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening,
+  deltas.search_text
+FROM best
+JOIN deltas AS words ON words.tenant = best.tenant
+AND words.thread_id = best.thread_id
+AND words.namespace = best.namespace
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.tenant = best.tenant
+AND checkpoints.thread_id = best.thread_id
+AND checkpoints.namespace = best.namespace
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
 JOIN deltas ON deltas.tenant = best.tenant
 AND deltas.thread_id = best.thread_id
 AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
-ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
 
--- search.checkpoints.search_checkpoints(below=True)
+-- search.checkpoints.search_checkpoints(below=True, weighed=False)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -6602,17 +6703,9 @@ ranked AS (
     hits.seq AS seq, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
-SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
-  best.raw_size, best.stored_size, best.occurred_at, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, deltas.search_text, best.namespace
-FROM (
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq), best AS MATERIALIZED (
   SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,
-    checkpoints.parent_id AS parent_id, checkpoints.seq AS seq, checkpoints.meta AS meta,
-    checkpoints.created_at AS created_at, checkpoints.raw_size AS raw_size,
-    checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
+    checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
     ranked.bits AS bits
   FROM ranked
   JOIN checkpoints ON checkpoints.tenant = ranked.tenant
@@ -6625,13 +6718,106 @@ FROM (
   WHERE threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.seq DESC
-  LIMIT $7) AS best
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.thread_id DESC,
+    checkpoints.namespace DESC, checkpoints.seq DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.checkpoints.search_checkpoints(below=True, weighed=True)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND deltas.namespace >= $4::VARCHAR
+  AND deltas.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.tenant = ranked.tenant
+  AND checkpoints.thread_id = ranked.thread_id
+  AND checkpoints.namespace = ranked.namespace
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.thread_id DESC,
+    checkpoints.namespace DESC, checkpoints.seq DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening,
+  deltas.search_text
+FROM best
+JOIN deltas AS words ON words.tenant = best.tenant
+AND words.thread_id = best.thread_id
+AND words.namespace = best.namespace
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.tenant = best.tenant
+AND checkpoints.thread_id = best.thread_id
+AND checkpoints.namespace = best.namespace
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
 JOIN deltas ON deltas.tenant = best.tenant
 AND deltas.thread_id = best.thread_id
 AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
-ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
 
 -- search.embeddings.count_vectors(below=False)
 SELECT count(*) AS count_1
@@ -7453,7 +7639,20 @@ WHERE table_name = 'embeddings'
 AND column_name = 'vector'
 AND table_schema = coalesce($1::VARCHAR, current_schema())
 
--- search.entries.search_entries(scope=namespace)
+-- search.entries.read_found_entries()
+SELECT deltas.thread_id, deltas.namespace, deltas.seq, deltas.entry_key, deltas.occurred_at,
+  deltas.stored_at, deltas.codec, deltas.checksum, deltas.search_text, deltas.payload
+FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND (deltas.thread_id, deltas.namespace, deltas.seq) IN (
+  SELECT listed.thread_id, listed.namespace, CAST(listed.seq AS BIGINT) AS seq
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id, (each.value ->> 1) COLLATE "C" AS namespace,
+      (each.value ->> 2) COLLATE "C" AS seq
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND deltas.kind IN ('entry')
+
+-- search.entries.search_entries(scope=namespace, weighed=False)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -7495,16 +7694,9 @@ ranked AS (
     hits.seq AS seq, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
-SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
-  CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, whole.codec, whole.checksum, whole.search_text,
-  whole.payload
-FROM (
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq), best AS MATERIALIZED (
   SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-    deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
-    deltas.stored_at AS stored_at, ranked.bits AS bits
+    deltas.seq AS seq, deltas.stored_at AS stored_at, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.tenant = ranked.tenant
   AND deltas.thread_id = ranked.thread_id
@@ -7517,15 +7709,16 @@ FROM (
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
   AND deltas.kind IN ('entry')
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
-  LIMIT $6) AS best
-JOIN deltas AS whole ON whole.tenant = best.tenant
-AND whole.thread_id = best.thread_id
-AND whole.namespace = best.namespace
-AND whole.seq = best.seq
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, deltas.thread_id DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.entries.search_entries(scope=log)
+-- search.entries.search_entries(scope=namespace, weighed=True)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -7567,16 +7760,88 @@ ranked AS (
     hits.seq AS seq, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
-SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
-  CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, whole.codec, whole.checksum, whole.search_text,
-  whole.payload
-FROM (
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq), best AS MATERIALIZED (
   SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-    deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
-    deltas.stored_at AS stored_at, ranked.bits AS bits
+    deltas.seq AS seq, deltas.stored_at AS stored_at, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.tenant = ranked.tenant
+  AND deltas.thread_id = ranked.thread_id
+  AND deltas.namespace = ranked.namespace
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, deltas.thread_id DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening,
+  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
+  whole.search_text, whole.payload
+FROM best
+JOIN deltas ON deltas.tenant = best.tenant
+AND deltas.thread_id = best.thread_id
+AND deltas.namespace = best.namespace
+AND deltas.seq = best.seq LEFT OUTER
+JOIN deltas AS whole ON whole.tenant = best.tenant
+AND whole.thread_id = best.thread_id
+AND whole.namespace = best.namespace
+AND whole.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.entries.search_entries(scope=log, weighed=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND deltas.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+    deltas.seq AS seq, deltas.stored_at AS stored_at, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.tenant = ranked.tenant
   AND deltas.thread_id = ranked.thread_id
@@ -7590,13 +7855,94 @@ FROM (
     OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
   AND deltas.kind IN ('entry')
   AND threads.thread_id = $6::VARCHAR
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
-  LIMIT $7) AS best
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, deltas.thread_id DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.entries.search_entries(scope=log, weighed=True)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND deltas.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+    deltas.seq AS seq, deltas.stored_at AS stored_at, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.tenant = ranked.tenant
+  AND deltas.thread_id = ranked.thread_id
+  AND deltas.namespace = ranked.namespace
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = $6::VARCHAR
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, deltas.thread_id DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening,
+  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
+  whole.search_text, whole.payload
+FROM best
+JOIN deltas ON deltas.tenant = best.tenant
+AND deltas.thread_id = best.thread_id
+AND deltas.namespace = best.namespace
+AND deltas.seq = best.seq LEFT OUTER
 JOIN deltas AS whole ON whole.tenant = best.tenant
 AND whole.thread_id = best.thread_id
 AND whole.namespace = best.namespace
 AND whole.seq = best.seq
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.indexes.build_vector_index(metric=cosine, dimensions=384)
 CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_cosine ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_cosine_ops) WITH (ef_construction = 128)
@@ -7654,7 +8000,7 @@ SELECT within.namespace, within.key
 FROM within
 LIMIT $2
 
--- search.items.search_items(below=False, whole=False)
+-- search.items.search_items(below=False, weighed=False)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -7715,7 +8061,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=False, whole=True)
+-- search.items.search_items(below=False, weighed=True)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -7770,19 +8116,24 @@ ranked AS (
     SELECT $7::INTEGER AS anon_4)
   OFFSET (
     SELECT $8::INTEGER AS anon_5))
-SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
-  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value,
-  CAST(best.bits AS FLOAT) / CAST(CAST((
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening,
+  whole.meta, whole.version, whole.codec, whole.checksum, whole.created_at, whole.updated_at,
+  whole.expires_at, whole.lifetime, whole.value
 FROM best
 JOIN store_items ON store_items.tenant = $9::VARCHAR
 AND store_items.namespace = best.namespace
-AND store_items.key = best.key
+AND store_items.key = best.key LEFT OUTER
+JOIN store_items AS whole ON whole.tenant = store_items.tenant
+AND whole.namespace = store_items.namespace
+AND whole.key = store_items.key
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=True, whole=False)
+-- search.items.search_items(below=True, weighed=False)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -7845,7 +8196,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=True, whole=True)
+-- search.items.search_items(below=True, weighed=True)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -7902,16 +8253,21 @@ ranked AS (
     SELECT $9::INTEGER AS anon_4)
   OFFSET (
     SELECT $10::INTEGER AS anon_5))
-SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
-  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value,
-  CAST(best.bits AS FLOAT) / CAST(CAST((
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening,
+  whole.meta, whole.version, whole.codec, whole.checksum, whole.created_at, whole.updated_at,
+  whole.expires_at, whole.lifetime, whole.value
 FROM best
 JOIN store_items ON store_items.tenant = $11::VARCHAR
 AND store_items.namespace = best.namespace
-AND store_items.key = best.key
+AND store_items.key = best.key LEFT OUTER
+JOIN store_items AS whole ON whole.tenant = store_items.tenant
+AND whole.namespace = store_items.namespace
+AND whole.key = store_items.key
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- space.measuring.count_threads()

@@ -4285,7 +4285,28 @@ AND store_items.version = ?
 AND store_items.codec = ?
 AND store_items.checksum = ?
 
--- search.checkpoints.search_checkpoints(below=False)
+-- search.checkpoints.read_found_checkpoints()
+SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, checkpoints.namespace, deltas.search_text
+FROM checkpoints
+JOIN deltas ON deltas.tenant = checkpoints.tenant
+AND deltas.thread_id = checkpoints.thread_id
+AND deltas.namespace = checkpoints.namespace
+AND deltas.seq = checkpoints.seq
+WHERE checkpoints.tenant = ?
+AND (checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.thread_id AS thread_id, each_listed.namespace AS namespace,
+      each_listed.seq AS seq
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value,
+          '$[1]') AS namespace, json_extract(each.value, '$[2]') AS seq
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.thread_id, listed.namespace, CAST(listed.seq AS BIGINT) AS seq
+  FROM listed)
+
+-- search.checkpoints.search_checkpoints(below=False, weighed=False)
 WITH hits AS (
   SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -4329,17 +4350,10 @@ ranked AS (
     hits.seq AS seq, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
-SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
-  best.raw_size, best.stored_size, best.occurred_at, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, deltas.search_text, best.namespace
-FROM (
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
+best AS (
   SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,
-    checkpoints.parent_id AS parent_id, checkpoints.seq AS seq, checkpoints.meta AS meta,
-    checkpoints.created_at AS created_at, checkpoints.raw_size AS raw_size,
-    checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
+    checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
     ranked.bits AS bits
   FROM ranked
   JOIN checkpoints ON checkpoints.tenant = ranked.tenant
@@ -4352,16 +4366,110 @@ FROM (
   WHERE threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.thread_id DESC,
+    checkpoints.namespace DESC, checkpoints.seq DESC
   LIMIT ?
-  OFFSET ?) AS best
+  OFFSET ?)
+SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.checkpoints.search_checkpoints(below=False, weighed=True)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  WHERE deltas.tenant = ?
+  AND deltas.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
+best AS (
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.tenant = ranked.tenant
+  AND checkpoints.thread_id = ranked.thread_id
+  AND checkpoints.namespace = ranked.namespace
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.thread_id DESC,
+    checkpoints.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.namespace, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(words.search_text, 1, 8000) AS opening,
+  deltas.search_text
+FROM best
+JOIN deltas AS words ON words.tenant = best.tenant
+AND words.thread_id = best.thread_id
+AND words.namespace = best.namespace
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.tenant = best.tenant
+AND checkpoints.thread_id = best.thread_id
+AND checkpoints.namespace = best.namespace
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
 JOIN deltas ON deltas.tenant = best.tenant
 AND deltas.thread_id = best.thread_id
 AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
-ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
 
--- search.checkpoints.search_checkpoints(below=True)
+-- search.checkpoints.search_checkpoints(below=True, weighed=False)
 WITH hits AS (
   SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -4406,17 +4514,10 @@ ranked AS (
     hits.seq AS seq, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
-SELECT best.thread_id, best.checkpoint_id, best.parent_id, best.seq, best.meta, best.created_at,
-  best.raw_size, best.stored_size, best.occurred_at, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, deltas.search_text, best.namespace
-FROM (
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
+best AS (
   SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.checkpoint_id AS checkpoint_id,
-    checkpoints.parent_id AS parent_id, checkpoints.seq AS seq, checkpoints.meta AS meta,
-    checkpoints.created_at AS created_at, checkpoints.raw_size AS raw_size,
-    checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
+    checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
     ranked.bits AS bits
   FROM ranked
   JOIN checkpoints ON checkpoints.tenant = ranked.tenant
@@ -4429,14 +4530,109 @@ FROM (
   WHERE threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.seq DESC
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.thread_id DESC,
+    checkpoints.namespace DESC, checkpoints.seq DESC
   LIMIT ?
-  OFFSET ?) AS best
+  OFFSET ?)
+SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.checkpoints.search_checkpoints(below=True, weighed=True)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  WHERE deltas.tenant = ?
+  AND deltas.namespace >= ?
+  AND deltas.namespace < ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
+best AS (
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.tenant = ranked.tenant
+  AND checkpoints.thread_id = ranked.thread_id
+  AND checkpoints.namespace = ranked.namespace
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.thread_id DESC,
+    checkpoints.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.namespace, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(words.search_text, 1, 8000) AS opening,
+  deltas.search_text
+FROM best
+JOIN deltas AS words ON words.tenant = best.tenant
+AND words.thread_id = best.thread_id
+AND words.namespace = best.namespace
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.tenant = best.tenant
+AND checkpoints.thread_id = best.thread_id
+AND checkpoints.namespace = best.namespace
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
 JOIN deltas ON deltas.tenant = best.tenant
 AND deltas.thread_id = best.thread_id
 AND deltas.namespace = best.namespace
 AND deltas.seq = best.seq
-ORDER BY best.bits DESC, best.created_at DESC, best.seq DESC
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
 
 -- search.counting.begin_counting()
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
@@ -4584,7 +4780,24 @@ ORDER BY embeddings.namespace, embeddings.rowid
 LIMIT ?
 OFFSET ?
 
--- search.entries.search_entries(scope=namespace)
+-- search.entries.read_found_entries()
+SELECT deltas.thread_id, deltas.namespace, deltas.seq, deltas.entry_key, deltas.occurred_at,
+  deltas.stored_at, deltas.codec, deltas.checksum, deltas.search_text, deltas.payload
+FROM deltas
+WHERE deltas.tenant = ?
+AND (deltas.thread_id, deltas.namespace, deltas.seq) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.thread_id AS thread_id, each_listed.namespace AS namespace,
+      each_listed.seq AS seq
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value,
+          '$[1]') AS namespace, json_extract(each.value, '$[2]') AS seq
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.thread_id, listed.namespace, CAST(listed.seq AS BIGINT) AS seq
+  FROM listed)
+AND deltas.kind IN ('entry')
+
+-- search.entries.search_entries(scope=namespace, weighed=False)
 WITH hits AS (
   SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -4628,15 +4841,10 @@ ranked AS (
     hits.seq AS seq, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
-SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
-  CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, whole.codec, whole.checksum, whole.search_text, whole.payload
-FROM (
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
+best AS (
   SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-    deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
-    deltas.stored_at AS stored_at, ranked.bits AS bits
+    deltas.seq AS seq, deltas.stored_at AS stored_at, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.tenant = ranked.tenant
   AND deltas.thread_id = ranked.thread_id
@@ -4649,16 +4857,16 @@ FROM (
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
   AND deltas.kind IN ('entry')
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, deltas.thread_id DESC
   LIMIT ?
-  OFFSET ?) AS best
-JOIN deltas AS whole ON whole.tenant = best.tenant
-AND whole.thread_id = best.thread_id
-AND whole.namespace = best.namespace
-AND whole.seq = best.seq
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
+  OFFSET ?)
+SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.entries.search_entries(scope=log)
+-- search.entries.search_entries(scope=namespace, weighed=True)
 WITH hits AS (
   SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
     deltas.namespace AS namespace, deltas.seq AS seq
@@ -4702,15 +4910,92 @@ ranked AS (
     hits.seq AS seq, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq)
-SELECT best.thread_id, best.seq, best.entry_key, best.occurred_at, best.stored_at,
-  CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, whole.codec, whole.checksum, whole.search_text, whole.payload
-FROM (
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
+best AS (
   SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-    deltas.seq AS seq, deltas.entry_key AS entry_key, deltas.occurred_at AS occurred_at,
-    deltas.stored_at AS stored_at, ranked.bits AS bits
+    deltas.seq AS seq, deltas.stored_at AS stored_at, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.tenant = ranked.tenant
+  AND deltas.thread_id = ranked.thread_id
+  AND deltas.namespace = ranked.namespace
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, deltas.thread_id DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening,
+  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
+  whole.search_text, whole.payload
+FROM best
+JOIN deltas ON deltas.tenant = best.tenant
+AND deltas.thread_id = best.thread_id
+AND deltas.namespace = best.namespace
+AND deltas.seq = best.seq LEFT OUTER
+JOIN deltas AS whole ON whole.tenant = best.tenant
+AND whole.thread_id = best.thread_id
+AND whole.namespace = best.namespace
+AND whole.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.entries.search_entries(scope=log, weighed=False)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  WHERE deltas.tenant = ?
+  AND deltas.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
+best AS (
+  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+    deltas.seq AS seq, deltas.stored_at AS stored_at, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.tenant = ranked.tenant
   AND deltas.thread_id = ranked.thread_id
@@ -4724,14 +5009,97 @@ FROM (
     OR threads.expires_at > ?)
   AND deltas.kind IN ('entry')
   AND threads.thread_id = ?
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, deltas.thread_id DESC
   LIMIT ?
-  OFFSET ?) AS best
+  OFFSET ?)
+SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.entries.search_entries(scope=log, weighed=True)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
+    deltas.namespace AS namespace, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  WHERE deltas.tenant = ?
+  AND deltas.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
+    hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
+best AS (
+  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
+    deltas.seq AS seq, deltas.stored_at AS stored_at, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.tenant = ranked.tenant
+  AND deltas.thread_id = ranked.thread_id
+  AND deltas.namespace = ranked.namespace
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.tenant = ranked.tenant
+  AND threads.thread_id = ranked.thread_id
+  AND threads.namespace = ranked.namespace
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = ?
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, deltas.thread_id DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening,
+  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
+  whole.search_text, whole.payload
+FROM best
+JOIN deltas ON deltas.tenant = best.tenant
+AND deltas.thread_id = best.thread_id
+AND deltas.namespace = best.namespace
+AND deltas.seq = best.seq LEFT OUTER
 JOIN deltas AS whole ON whole.tenant = best.tenant
 AND whole.thread_id = best.thread_id
 AND whole.namespace = best.namespace
 AND whole.seq = best.seq
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.items.narrowed_items(below=False)
 WITH within AS (
@@ -4757,7 +5125,7 @@ FROM within
 LIMIT ?
 OFFSET ?
 
--- search.items.search_items(below=False, whole=False)
+-- search.items.search_items(below=False, weighed=False)
 WITH hits AS (
   SELECT terms.value AS term, store_items_search.rowid AS row_at
   FROM json_each(?) AS terms
@@ -4812,7 +5180,7 @@ SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.items.search_items(below=False, whole=True)
+-- search.items.search_items(below=False, weighed=True)
 WITH hits AS (
   SELECT terms.value AS term, store_items_search.rowid AS row_at
   FROM json_each(?) AS terms
@@ -4861,17 +5229,22 @@ best AS (
   ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
   LIMIT ?
   OFFSET ?)
-SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
-  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value,
-  CAST(best.bits AS FLOAT) / (CAST((
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(store_items.search_text, 1, 8000) AS opening,
+  whole.meta, whole.version, whole.codec, whole.checksum, whole.created_at, whole.updated_at,
+  whole.expires_at, whole.lifetime, whole.value
 FROM best
-JOIN store_items ON store_items.rowid = best.row_at
+JOIN store_items ON store_items.rowid = best.row_at LEFT OUTER
+JOIN store_items AS whole ON whole.tenant = store_items.tenant
+AND whole.namespace = store_items.namespace
+AND whole."key" = store_items."key"
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.items.search_items(below=True, whole=False)
+-- search.items.search_items(below=True, weighed=False)
 WITH hits AS (
   SELECT terms.value AS term, store_items_search.rowid AS row_at
   FROM json_each(?) AS terms
@@ -4928,7 +5301,7 @@ SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.items.search_items(below=True, whole=True)
+-- search.items.search_items(below=True, weighed=True)
 WITH hits AS (
   SELECT terms.value AS term, store_items_search.rowid AS row_at
   FROM json_each(?) AS terms
@@ -4979,14 +5352,19 @@ best AS (
   ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
   LIMIT ?
   OFFSET ?)
-SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
-  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value,
-  CAST(best.bits AS FLOAT) / (CAST((
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(store_items.search_text, 1, 8000) AS opening,
+  whole.meta, whole.version, whole.codec, whole.checksum, whole.created_at, whole.updated_at,
+  whole.expires_at, whole.lifetime, whole.value
 FROM best
-JOIN store_items ON store_items.rowid = best.row_at
+JOIN store_items ON store_items.rowid = best.row_at LEFT OUTER
+JOIN store_items AS whole ON whole.tenant = store_items.tenant
+AND whole.namespace = store_items.namespace
+AND whole."key" = store_items."key"
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
 -- space.measuring.count_threads()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from memalchemy import Checkpointer, Database, Retention, Store
+from memalchemy.checkpoints.queries import INFO
 from memalchemy.codec.items import CODEC, encode_item
 from memalchemy.errors import Conflict, StatementFailed, UniqueViolation
 from memalchemy.store.lines import export_items
@@ -393,13 +394,15 @@ def found(text: str) -> dict[str, Any]:
         "raw_size": 1,
         "stored_size": 1,
         "occurred_at": NOW,
+        "namespace": "/",
         "score": 0.5,
+        "opening": text,
         "search_text": text,
     }
 
 
 async def test_what_is_read_is_as_python_had_it(agent: Checkpointer, server: Recorder) -> None:
-    row = {name: v for name, v in found("").items() if name not in ("score", "search_text")}
+    row = {name: v for name, v in found("").items() if name in INFO}
     server.answer("checkpoints.queries.read_name", Answer([row]))
 
     metadata = await agent.get_metadata("thread", "one")

@@ -18,7 +18,7 @@ from memalchemy.checkpoints.chain import Tip, decoded
 from memalchemy.checkpoints.saving import weight
 from memalchemy.checkpoints.scope import PAGE, Scope
 from memalchemy.codec import text
-from memalchemy.contracts import CheckpointInfo, LogInfo, check_limit
+from memalchemy.contracts import CheckpointInfo, LogInfo, check_flag, check_limit, check_query
 from memalchemy.database import HostConnection, Then
 from memalchemy.dialects.reach import reach
 from memalchemy.events import operation
@@ -27,7 +27,7 @@ from memalchemy.keys import check_thread_id, decode_namespace, encode_namespace
 from memalchemy.log import Log, listing
 from memalchemy.log.overview import logs
 from memalchemy.metadata import check_metadata, kind_of
-from memalchemy.search.checkpoints import search_checkpoints
+from memalchemy.search.checkpoints import find_checkpoints
 
 
 class Looking(Scope):
@@ -161,7 +161,7 @@ class Looking(Scope):
             self.db,
             self._path,
             None if thread_id is None else check_thread_id(thread_id),
-            below=below,
+            below=check_flag(below, "below"),
             pattern=pattern,
             limit=check_limit(limit),
             connection=connection,
@@ -185,37 +185,41 @@ class Looking(Scope):
     ) -> list[dict[str, Any]]:
         """Checkpoints whose step added words of *query*, best first.
 
-        As `get_metadata`, with ``score`` (0..1: the share of the query found, rare words counting
-        more) and ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words
-        are found, and nothing in *query* is an operator. A query without words finds nothing. With
-        *below* in the namespaces under this one, too, in one ranking, and with ``namespace``, a
-        tuple: `Checkpointer(db).search(…, below=True)` finds what any framework has saved. With
-        *data* each has its state under ``data``, as it is stored: one more read for each.
+        As `get_metadata`, with ``score`` (0..1: of the best, the share of the query it holds, rare
+        words counting more; of others, in proportion, by BM25) and ``snippet``. Accents and case do
+        not matter, Chinese, Japanese and Korean words are found, and nothing in *query* is an
+        operator. A query without words finds nothing. With *below* in the namespaces under this
+        one, too, in one ranking, and with ``namespace``, a tuple: `Checkpointer(db).search(…,
+        below=True)` finds what any framework has saved. With *data* each has its state under
+        ``data``, as it is stored: one more read for each.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
                 ``capability`` is ``search``.
         """
-        limit = check_limit(limit)
+        limit, below = check_limit(limit), check_flag(below, "below")
         self.db.keyring.check_reveals("text", "a search")
-        terms = text.query_terms(query)
+        terms = text.query_terms(check_query(query))
         if not terms or not limit:
             return []
         d = self.db.dialect
         binds = reach(self.db.tenant, self._path, below) | {
             "terms": d.text_terms(terms),
             "p_terms": len(terms),
-            "p_limit": limit,
+            "p_now": datetime.now(UTC),
         }
-        with operation("checkpoint.search", tenant=self.db.tenant):
-            rows = await self._rows(
-                search_checkpoints(d, below=below), binds, connection, stale=True
+        with operation("checkpoint.search", tenant=self.db.tenant) as event:
+            found = await self.db.read(
+                lambda: find_checkpoints(d, terms, binds, below, limit),
+                connection=connection,
+                event=event,
+                stale=True,
             )
         found = [
             queries.info(row).as_dict()
             | ({"namespace": decode_namespace(row.namespace)} if below else {})
-            | {"score": float(row.score), "snippet": text.snippet(row.search_text, terms)}
-            for row in rows
+            | {"score": score, "snippet": text.snippet(row.search_text, terms)}
+            for score, row in found
         ]
         return await self._with_data(found, connection) if data else found
 

@@ -31,8 +31,8 @@ def retention_binds(retention: Retention, now: datetime) -> dict[str, Any]:
     """The binds of `beyond_retention`; a rule that is not given lets everything go."""
     age = retention.older_than
     return {
-        "p_keep": (retention.keep_last or 1) - 1,
-        "p_every": retention.keep_every or _NEVER,
+        "p_keep": min(retention.keep_last or 1, _NEVER) - 1,
+        "p_every": min(retention.keep_every or _NEVER, _NEVER),
         "p_cutoff": _END_OF_TIME if age is None else now - to_timedelta(age),
     }
 

@@ -7,7 +7,6 @@ Vectors are in `dialects.postgresql_vectors`, what verify and space ask in
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar
@@ -38,7 +37,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TSQUERY, insert  # noqa: TID251
 
 from memalchemy.codec.items import OTHERS, FieldWords
-from memalchemy.column_types import Json
+from memalchemy.column_types import Json, to_jsonb
 from memalchemy.dialects.base import Failure, original, quoted
 from memalchemy.dialects.postgresql_upkeep import Upkeep, item_vector, text_vector
 from memalchemy.dialects.postgresql_vectors import Vectors
@@ -98,8 +97,9 @@ class _Array(TypeDecorator[Any]):
     def process_bind_param(self, value: Any, dialect: Any) -> Any:
         if not isinstance(self.of, TypeDecorator):
             return value
-        bound = [self.of.process_bind_param(one, dialect) for one in value]
-        return [json.dumps(one) for one in bound] if isinstance(self.of, Json) else bound
+        if isinstance(self.of, Json):
+            return [to_jsonb(one) for one in value]
+        return [self.of.process_bind_param(one, dialect) for one in value]
 
 
 class PostgreSQL(Vectors, Upkeep):

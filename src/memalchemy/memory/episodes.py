@@ -20,7 +20,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from memalchemy.contracts import Seconds, StoreItem
+from memalchemy.contracts import Seconds, StoreItem, check_limit
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import EpisodeNotFoundError, TooLarge
 from memalchemy.keys import MAX_ID_CHARACTERS, check_name, check_namespace, encode_id
@@ -259,6 +259,7 @@ class EpisodeStore(BaseEpisodeStore):
         self, limit: int = 5, *, connection: HostConnection | None = None
     ) -> list[Episode]:
         """At most *limit* episodes, the latest ``completed_at`` first, whatever the mode."""
+        limit = check_limit(limit)
         found: list[Episode] = []
         after: str | None = None
         while len(found) < limit:
@@ -332,6 +333,8 @@ class EpisodeStore(BaseEpisodeStore):
         *,
         must_be_there: bool = False,
     ) -> None:
+        if not isinstance(episode, Episode):
+            raise TypeError(f"episode is an Episode, not {type(episode).__name__}")
         value = episode.model_dump(exclude={"id_", "metadata"})
         id_, now = _check_id(episode.id_), _time_key(episode)
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from memalchemy.codec.text import tokens
-from memalchemy.contracts import Seconds, to_timedelta
+from memalchemy.contracts import Seconds, check_query, to_timedelta
 from memalchemy.memory.fence import escaped
 from memalchemy.memory.finding import Naming
 
@@ -167,4 +167,4 @@ def topics_of(topics: Any) -> tuple[str, ...]:
 
 
 def folded(topic: str) -> str:
-    return topic.strip().casefold()
+    return check_query(topic, "topic").strip().casefold()

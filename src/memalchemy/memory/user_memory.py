@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from memalchemy.contracts import Seconds, StoreItem, check_limit
+from memalchemy.contracts import Seconds, StoreItem, check_limit, check_query
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import Conflict
 from memalchemy.events import operation
@@ -121,7 +121,7 @@ class UserMemoryStore:
         place, now = self._place(user_id), datetime.now(UTC)
         if not most:
             return []
-        if query.strip():
+        if check_query(query).strip():
             pages = self._fitting(place, query, now, connection)
         else:
             pages = self._surest(place, now, connection)

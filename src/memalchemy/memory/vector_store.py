@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from memalchemy.contracts import Seconds, StoreItem
+from memalchemy.contracts import Seconds, StoreItem, check_query
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.keys import check_namespace
 from memalchemy.store import Store
@@ -121,8 +121,8 @@ class VectorStore:
     ) -> list[MemoryResult]:
         """At most *k* documents that have something to do with *query*, the best first.
 
-        By words, where there is neither an embedder nor *embedding*: the score is the share of the
-        query that a document has. With one of them also by meaning: the score says how high a
+        By words, where there is neither an embedder nor *embedding*: as `Store.search` ranks and
+        scores them. With one of them also by meaning: the score says how high a
         document is in both rankings. What shares no word with the query, and has no vector nearer
         to its than at a right angle, is not returned. A *k* of zero or less, or a query of blanks,
         finds nothing. In an encrypted database whose words are not readable only by meaning.
@@ -143,7 +143,7 @@ class VectorStore:
         """
         check_share(alpha, "alpha")
         check_share(mmr, "mmr")
-        words = query is not None and bool(query.strip())
+        words = query is not None and bool(check_query(query).strip())
         if k <= 0 or not (words or embedding is not None):
             return []
         wanted = {"$metadata": dict(filter)} if filter else None

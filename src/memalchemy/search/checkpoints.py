@@ -2,65 +2,107 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Executable, Float, and_, bindparam, cast, select
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Executable, Float, Integer, and_, bindparam, cast, select, tuple_
 
 from memalchemy.dialects import Dialect
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, live, same_log
-from memalchemy.search.ranking import ranked
-from memalchemy.statements import statement
+from memalchemy.search.ranking import are_few, opening, ranked
+from memalchemy.search.relevance import Scored, in_order
+from memalchemy.statements import Program, statement
+
+_KEY = ("tenant", "thread_id", "namespace", "seq")
+_PLACE = _KEY[1:]
+_SHOWN = (
+    "thread_id",
+    "checkpoint_id",
+    "parent_id",
+    "seq",
+    "meta",
+    "created_at",
+    "raw_size",
+    "stored_size",
+    "occurred_at",
+    "namespace",
+)
+"""In the order of the columns that make a `CheckpointInfo`."""
 
 
-@statement(below=(False, True))
-def search_checkpoints(d: Dialect, below: bool) -> Executable:
-    """Checkpoints that hold a term, best first; binds ``terms``, ``p_terms`` (their number).
+@statement(below=(False, True), weighed=(False, True))
+def search_checkpoints(d: Dialect, below: bool, weighed: bool) -> Executable:
+    """Checkpoints that hold a term, and the ``score`` that is their share of the query.
 
-    Of a namespace, with *below* also of those under it; how rare a word is, is told by all of them.
+    The largest share first, then the newest. Of a namespace, with *below* also of those under it;
+    how rare a word is, is told by all of them. *weighed*: with the ``opening`` of the words, and
+    all that a hit shows if `are_few`; else that is NULL. Binds ``terms``, ``p_terms`` (their
+    number), `within`'s, ``p_limit``, ``p_offset``.
     """
-    found, asked = ranked(d.text_hits(below), ("tenant", "thread_id", "namespace", "seq"))
-    named = [
-        CHECKPOINTS.c[name]
-        for name in (
-            "tenant",
-            "thread_id",
-            "namespace",
-            "checkpoint_id",
-            "parent_id",
-            "seq",
-            "meta",
-            "created_at",
-            "raw_size",
-            "stored_size",
-            "occurred_at",
-        )
-    ]
-    # The texts of the best few only: each is a row of its own to fetch.
-    best = (
-        select(*named, found.c.bits)
+    found, asked = ranked(d.text_hits(below), _KEY)
+    order = (CHECKPOINTS.c.created_at.desc(), *(CHECKPOINTS.c[name].desc() for name in _PLACE))
+    best = d.once(
+        select(*(CHECKPOINTS.c[name] for name in (*_KEY, "created_at")), found.c.bits)
         .select_from(found)
-        .join(CHECKPOINTS, and_(same_log(CHECKPOINTS, found), CHECKPOINTS.c.seq == found.c.seq))
+        .join(CHECKPOINTS, _same_place(CHECKPOINTS, found))
         .join(THREADS, same_log(THREADS, found))
         .where(live())
-        .order_by(found.c.bits.desc(), CHECKPOINTS.c.created_at.desc(), CHECKPOINTS.c.seq.desc())
+        .order_by(found.c.bits.desc(), *order)
         .limit(bindparam("p_limit"))
-        .subquery("best")
+        .offset(bindparam("p_offset", type_=Integer)),
+        "best",
     )
-    score = cast(best.c.bits, Float) / asked
-    return (
-        select(
-            best.c.thread_id,
-            best.c.checkpoint_id,
-            best.c.parent_id,
-            best.c.seq,
-            best.c.meta,
-            best.c.created_at,
-            best.c.raw_size,
-            best.c.stored_size,
-            best.c.occurred_at,
-            score.label("score"),
-            DELTAS.c.search_text,
-            best.c.namespace,
+    score = (cast(best.c.bits, Float) / asked).label("score")
+    if not weighed:
+        query = select(*(best.c[name] for name in _PLACE), score)
+    else:
+        words = DELTAS.alias("words")
+        query = (
+            select(
+                *((best if name in _PLACE else CHECKPOINTS).c[name] for name in _SHOWN),
+                score,
+                opening(words.c.search_text),
+                DELTAS.c.search_text,
+            )
+            .select_from(best)
+            .join(words, _same_place(words, best))
+            .outerjoin(CHECKPOINTS, and_(_same_place(CHECKPOINTS, best), are_few(best)))
+            .outerjoin(DELTAS, and_(_same_place(DELTAS, best), are_few(best)))
         )
-        .select_from(best)
-        .join(DELTAS, and_(same_log(DELTAS, best), DELTAS.c.seq == best.c.seq))
-        .order_by(best.c.bits.desc(), best.c.created_at.desc(), best.c.seq.desc())
+    order = (best.c.created_at.desc(), *(best.c[name].desc() for name in _PLACE))
+    return query.order_by(best.c.bits.desc(), *order)
+
+
+@statement()
+def read_found_checkpoints(d: Dialect) -> Executable:
+    """What hits show of the checkpoints that ``p_keys`` lists, of one tenant."""
+    listed = d.listed("p_keys", _PLACE)
+    places = select(listed.c.thread_id, listed.c.namespace, cast(listed.c.seq, BigInteger))
+    return (
+        select(*(CHECKPOINTS.c[name] for name in _SHOWN), DELTAS.c.search_text)
+        .select_from(CHECKPOINTS)
+        .join(DELTAS, _same_place(DELTAS, CHECKPOINTS))
+        .where(
+            CHECKPOINTS.c.tenant == bindparam("k_tenant", type_=CHECKPOINTS.c.tenant.type),
+            tuple_(*(CHECKPOINTS.c[name] for name in _PLACE)).in_(places),
+        )
     )
+
+
+def find_checkpoints(
+    d: Dialect, terms: Sequence[Sequence[str]], binds: dict[str, Any], below: bool, limit: int
+) -> Program[list[Scored]]:
+    """The best *limit* checkpoints, as rows of what a hit shows, each with its score."""
+    return in_order(
+        d,
+        terms,
+        binds,
+        limit,
+        search=lambda weighed: search_checkpoints(d, below=below, weighed=weighed),
+        read=read_found_checkpoints(d),
+        is_whole=lambda row: row.checkpoint_id is not None,
+    )
+
+
+def _same_place(a: Any, b: Any) -> Any:
+    return and_(same_log(a, b), a.c.seq == b.c.seq)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from memalchemy import _forks
-from memalchemy.contracts import SearchPlan
+from memalchemy.contracts import MAX_LIMIT, SearchPlan
 from memalchemy.database import Database, HostConnection
 from memalchemy.dialects.base import vector_index_name
 from memalchemy.events import Event
@@ -177,7 +177,8 @@ class InDatabase:
         # Of a later page most were sent already: whoever wants the rest reads them by their keys.
         self._longest = -1 if self._given else SHORT
         while len(self._ready) < count and not self._is_all:
-            self._limit = max(self._limit * 2, len(self._given) + count + SPARE)
+            wanted = max(self._limit * 2, len(self._given) + count + SPARE)
+            self._limit = min(wanted, MAX_LIMIT)
             if self._by_index and await self._ask_index(count):
                 continue
             rows = await self.db.read(self._exact, **self._options)

@@ -18,27 +18,35 @@ from sqlalchemy import (
 )
 
 from memalchemy.dialects import Dialect
-from memalchemy.search.ranking import ranked
-from memalchemy.search.scope import ITEMS, live_item, not_of_the_house, stored
+from memalchemy.search.ranking import are_few, opening, ranked
+from memalchemy.search.scope import ITEMS, STORED, live_item, not_of_the_house, same_item
 from memalchemy.statements import statement
 
 _PLACE = ("namespace", "key")
 
 
-@statement(below=(False, True), whole=(False, True))
-def search_items(d: Dialect, below: bool, whole: bool) -> Executable:
-    """Items that hold a term, with their ``score``, best first, then the newest.
+@statement(below=(False, True), weighed=(False, True))
+def search_items(d: Dialect, below: bool, weighed: bool) -> Executable:
+    """``namespace, key`` of items that hold a term, and their ``score``: their share of the query.
 
-    The *whole* of them, as `stored` has it; or ``namespace, key``. Binds ``terms``, ``p_terms``
-    (their number), `scope_binds`, `Dialect.item_scope`, ``p_limit``, ``p_offset``.
+    The largest share first, then the newest. *weighed*: with the ``opening`` of the words, and the
+    whole item, as `stored` has it, if `are_few`; else the rest of it is NULL. Binds ``terms``,
+    ``p_terms`` (their number), `scope_binds`, `Dialect.item_scope`, ``p_limit``, ``p_offset``.
     """
     hits = d.item_hits(below)
     found, asked = ranked(hits, [column.name for column in hits.c if column.name != "term"])
     best = d.once(_best(d, found, below), "best")
     score = (cast(best.c.bits, Float) / asked).label("score")
     query: Select[Any] = select(*(best.c[name] for name in _PLACE), score)
-    if whole:
-        query = select(*stored(), score).select_from(best).join(ITEMS, _is(d, best))
+    if weighed:
+        whole = ITEMS.alias("whole")
+        rest = (whole.c[name] for name in STORED if name not in _PLACE)
+        query = (
+            query.add_columns(opening(ITEMS.c.search_text), *rest)
+            .select_from(best)
+            .join(ITEMS, _is(d, best))
+            .outerjoin(whole, and_(same_item(whole, ITEMS), are_few(best)))
+        )
     return query.order_by(*_order(best, best))
 
 

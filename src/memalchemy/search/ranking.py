@@ -16,6 +16,7 @@ from sqlalchemy import (
     Float,
     FromClause,
     Integer,
+    Text,
     bindparam,
     case,
     cast,
@@ -23,6 +24,11 @@ from sqlalchemy import (
     literal_column,
     select,
 )
+
+from memalchemy.search.relevance import OPENING
+
+FEW = 50
+"""Hits that are read whole at once; of more, only those that are wanted are, by their keys."""
 
 RARE = 20
 """The bits of a term that occurs once, and of one that does not occur."""
@@ -58,6 +64,17 @@ def ranked(hits: FromClause, key: Sequence[str]) -> tuple[CTE, ColumnElement[flo
         .cte("ranked")
     )
     return rows, cast(asked, Float)
+
+
+def opening(text: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The beginning of a search text: what BM25 looks at."""
+    return func.substr(text, _whole(1), _whole(OPENING), type_=Text).label("opening")
+
+
+def are_few(rows: FromClause) -> ColumnElement[bool]:
+    """Whether *rows* are so few that all of each is read with them."""
+    number: ColumnElement[int] = select(func.count()).select_from(rows).scalar_subquery()
+    return number <= _whole(FEW)
 
 
 def _whole(number: int) -> ColumnElement[int]:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from memalchemy.codec.values import frozen, is_heavy, pointer_of
-from memalchemy.contracts import UNSET, Seconds, StoreItem, Unset
+from memalchemy.contracts import UNSET, Seconds, StoreItem, Unset, check_position
 from memalchemy.database import OFF_LOOP_BYTES, Database, HostConnection, check_database, off_loop
 from memalchemy.events import operation
 from memalchemy.keys import check_name
@@ -44,6 +44,10 @@ from memalchemy.store.shelf import (
 from memalchemy.store.writing import Expected, VectorRow
 
 __all__ = ["DELETE", "LEAVE", "Store"]
+
+
+MAX_PART = 2**31 - 1
+"""Of a field in one item there are never as many."""
 
 
 class Store(Batches, Searching):
@@ -384,7 +388,7 @@ class Store(Batches, Searching):
         """
         binds = item_binds(self.db, namespace, key) | {
             "p_field": check_field(field),
-            "p_part": part,
+            "p_part": check_position(part, "part", MAX_PART),
             "p_model": self._settings.model_of(model),
         }
         statement = queries.read_vector(self.db.dialect)

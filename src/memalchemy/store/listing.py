@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memalchemy.codec.items import FieldWords
-from memalchemy.contracts import StoreItem, check_limit
+from memalchemy.contracts import StoreItem, check_flag, check_limit
 from memalchemy.database import HostConnection
 from memalchemy.dialects.lists import LISTED
 from memalchemy.events import Event, operation
@@ -79,7 +79,7 @@ class Listing(Shelf):
         ``key``: by namespace and key. The next page comes *after* the last item of this one, and
         is right however many were written meanwhile.
         """
-        limit = check_limit(limit)
+        limit, prefix = check_limit(limit), check_flag(prefix, "prefix")
         path, wanted = encode_namespace(namespace), Filter.parse(filter)
         if after is not None and not isinstance(after, StoreItem):
             raise TypeError("after is the last StoreItem of the page before")
@@ -97,6 +97,7 @@ class Listing(Shelf):
         connection: HostConnection | None = None,
     ) -> int:
         """How many items the namespace holds, with *prefix* also those below it."""
+        check_flag(prefix, "prefix")
         binds = scope_binds(self.db.tenant, encode_namespace(namespace), prefix)
         statement = queries.count_items(self.db.dialect, below=prefix)
         with operation("store.list", **self._about(namespace)) as event:
@@ -140,6 +141,7 @@ class Listing(Shelf):
         connection: HostConnection | None = None,
     ) -> int:
         """Remove all items of the namespace, with *prefix* also those below it; how many."""
+        check_flag(prefix, "prefix")
         binds = scope_binds(self.db.tenant, encode_namespace(namespace), prefix)
         values = binds | {"p_now": datetime.now(UTC)}
         d = self.db.dialect

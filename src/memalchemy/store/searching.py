@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from memalchemy.codec import text
@@ -16,14 +17,16 @@ from memalchemy.contracts import (
     SearchPlan,
     SemanticSearchResult,
     StoreItem,
+    check_flag,
     check_limit,
+    check_query,
 )
-from memalchemy.database import HostConnection
-from memalchemy.dialects.lists import LISTED
+from memalchemy.database import HostConnection, off_loop
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import encode_namespace
 from memalchemy.search.items import search_items
+from memalchemy.search.relevance import CANDIDATES, Ranking
 from memalchemy.search.scope import scope_binds
 from memalchemy.search.vectors import Wanted, check_vector, nearest
 from memalchemy.store import queries
@@ -83,8 +86,9 @@ class Searching(Listing):
         are listed, the newest first, without a score, whatever *mode* and *threshold* say.
 
         Args:
-            mode: ``text``: by words, rare ones counting more, any of them; the score is the share
-                of the query that was found. ``vector``: by meaning, as the store's metric has it.
+            mode: ``text``: by words, any of them, rare ones counting more; the 500 best are ordered
+                by BM25. The score of the first is the share of the query that it holds, those of
+                the others are in proportion. ``vector``: by meaning, as the store's metric has it.
                 ``hybrid``: by both rankings, in which a place near the top counts most.
             filter: see `memalchemy.filters`.
             offset: how many of the best to leave out. Pages of a hybrid search fit together as
@@ -110,10 +114,11 @@ class Searching(Listing):
                 *embedding* are both given, in the mode ``text``.
         """
         limit, offset = check_limit(limit), check_limit(offset)
+        check_flag(prefix, "prefix")
         if mode not in MODES:
             raise ValueError(f"mode is one of {', '.join(MODES)}, not {mode!r}")
-        if query is not None and not isinstance(query, str):
-            raise TypeError(f"query is a str, not {type(query).__name__}")
+        if query is not None:
+            check_query(query)
         if embedding is not None and mode == "text":
             if query is not None:
                 raise ValueError("embedding= is for the modes vector and hybrid")
@@ -207,6 +212,7 @@ class Searching(Listing):
         *metadata_filter* of the metadata alone; *offset* leaves out as many of the nearest.
         """
         limit, offset = check_limit(limit), check_limit(offset)
+        check_flag(prefix, "prefix")
         _check_threshold(threshold)
         path = encode_namespace(namespace)
         filters = [filter] if filter else []
@@ -267,32 +273,36 @@ class Searching(Listing):
         binds = {
             "terms": d.text_terms(terms),
             "p_terms": len(terms),
-            "p_limit": min(limit if question.filter is None else max(limit, PAGE), LISTED),
+            "p_limit": CANDIDATES,
             "p_offset": 0,
         }
         binds |= scope_binds(self.db.tenant, question.path, question.below)
         fields = self._words_of(question.filter)
         binds |= d.item_scope(self.db.tenant, question.path, question.below, fields)
         asked: dict[str, Any] = {"connection": question.connection, "event": question.event}
-        statement = search_items(d, below=question.below, whole=True)
-        rows = await self._rows(statement, binds, **asked, stale=True)
-        if question.filter is None:
-            items = queries.items(rows, self.db.keyring)
-            yield [Ranked(item, float(row.score)) for row, item in zip(rows, items, strict=True)]
-        else:  # most likely the first few of them are enough
-            for row in rows:
-                item = queries.item(row, self.db.keyring)
-                if question.filter.matches(item.value, item.metadata):
-                    yield [Ranked(item, float(row.score))]
-        statement = search_items(d, below=question.below, whole=False)
-        while len(rows) == binds["p_limit"]:
-            binds["p_offset"] += len(rows)
-            # Each page ranks anew: where a filter drops most, few large ones cost less.
-            binds["p_limit"] = min(max(4 * binds["p_limit"], limit), LARGEST_PAGE)
+        ranking, weighed = Ranking(terms), True
+        while True:
+            statement = search_items(d, below=question.below, weighed=weighed)
             rows = await self._rows(statement, binds, **asked, stale=True)
-            scores = {(row.namespace, row.key): float(row.score) for row in rows}
-            found = await self._items(list(scores), question.filter, **asked)
-            yield [Ranked(item, scores[place]) for place, item in found.items()]
+            size = sum(len(row.opening or "") for row in rows) if weighed else 0
+            ranked = await off_loop(size, partial(ranking.page, rows))
+            whole = weighed and bool(rows) and rows[0].codec is not None
+            at = 0
+            while at < len(ranked):
+                # Where a filter drops most, few large pages cost less.
+                size = limit if question.filter is None else max(limit, PAGE, at)
+                page = ranked[at : at + size]
+                at += len(page)
+                scores = {(row.namespace, row.key): score for score, row in page}
+                read = [row for _, row in page] if whole else []
+                found = await self._items(list(scores), question.filter, **asked, read=read)
+                yield [Ranked(item, scores[place]) for place, item in found.items()]
+            if len(rows) < binds["p_limit"]:
+                return
+            weighed = False
+            binds["p_offset"] += len(rows)
+            # Each page ranks anew.
+            binds["p_limit"] = min(max(4 * binds["p_limit"], limit), LARGEST_PAGE)
 
     async def _by_meaning(
         self, question: Question, limit: int, plans: list[SearchPlan]

@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 
 from memalchemy.codec.vectors import to_bytes
-from memalchemy.contracts import UNSET, StoreItem, Unset
+from memalchemy.contracts import UNSET, StoreItem, Unset, check_position
 from memalchemy.dialects import Dialect
 from memalchemy.errors import UniqueViolation
 from memalchemy.keys import encode_id
@@ -267,7 +267,9 @@ def as_expected(expected: Expected) -> tuple[str, dict[str, Any]]:
     if isinstance(expected, StoreItem):
         return "item", {"p_expected": expected.version, "p_born": expected.created_at}
     which = "any" if expected is UNSET else "none" if expected is None else "version"
-    return which, {"p_expected": expected}
+    # No item is at a version of over 64 bits, nor at the largest of them.
+    number = check_position(expected, "expected_version") if which == "version" else expected
+    return which, {"p_expected": number}
 
 
 @statement()

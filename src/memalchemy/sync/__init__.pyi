@@ -520,6 +520,9 @@ class Checkpointer:
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
         have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
         ``{"~b": base64}``. Without *all_namespaces* only what is in this one.
+
+        Raises:
+            ValueError: *tenant* is another than that of this database.
         """
 
     def export_files(
@@ -543,6 +546,7 @@ class Checkpointer:
         Raises:
             Conflict: *directory* is there, and not empty.
             OSError: it cannot be written.
+            ValueError: *tenant* is another than that of this database.
         """
 
     def find_runs(
@@ -563,19 +567,23 @@ class Checkpointer:
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Erase everything of a tenant, of a thread, or of every thread and item with *metadata*.
+        """Erase everything of the tenant, of a thread, or of every thread and item with *metadata*.
 
-        Exactly one of the three. All logs and namespaces, expired ones too, leaving no tombstone,
-        and no word of them in a text index. A thread has *metadata* if one of its checkpoints has
-        each of it, an item of a store if its own metadata has all; its vectors go too. Returns how
-        many checkpoints, entries and items went. `export` with the same argument writes out the
-        same checkpoints and entries.
+        Exactly one of the three; *tenant* is that of this database, named so that nobody erases
+        all of it by leaving something away. All logs and namespaces, expired ones too, leaving no
+        tombstone, and no word of them in a text index. A thread has *metadata* if one of its
+        checkpoints has each of it, an item of a store if its own metadata has all; its vectors go
+        too. Returns how many checkpoints, entries and items went. `export` with the same argument
+        writes out the same checkpoints and entries.
 
         In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the
         write-ahead log neither; where that could not be done, because somebody was reading, a
         warning is logged that names the command to run. On a server the pages keep dead rows until
         `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are beyond it:
         see docs/retention.md. Nothing of this is done for a host's *connection*.
+
+        Raises:
+            ValueError: *tenant* is another than that of this database.
         """
 
     def fork(
@@ -873,12 +881,13 @@ class Checkpointer:
     ) -> list[dict[str, Any]]:
         """Checkpoints whose step added words of *query*, best first.
 
-        As `get_metadata`, with ``score`` (0..1: the share of the query found, rare words counting
-        more) and ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words
-        are found, and nothing in *query* is an operator. A query without words finds nothing. With
-        *below* in the namespaces under this one, too, in one ranking, and with ``namespace``, a
-        tuple: `Checkpointer(db).search(…, below=True)` finds what any framework has saved. With
-        *data* each has its state under ``data``, as it is stored: one more read for each.
+        As `get_metadata`, with ``score`` (0..1: of the best, the share of the query it holds, rare
+        words counting more; of others, in proportion, by BM25) and ``snippet``. Accents and case do
+        not matter, Chinese, Japanese and Korean words are found, and nothing in *query* is an
+        operator. A query without words finds nothing. With *below* in the namespaces under this
+        one, too, in one ranking, and with ``namespace``, a tuple: `Checkpointer(db).search(…,
+        below=True)` finds what any framework has saved. With *data* each has its state under
+        ``data``, as it is stored: one more read for each.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
@@ -1938,6 +1947,9 @@ class RetainedCheckpointer:
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
         have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
         ``{"~b": base64}``. Without *all_namespaces* only what is in this one.
+
+        Raises:
+            ValueError: *tenant* is another than that of this database.
         """
 
     def export_files(
@@ -1961,6 +1973,7 @@ class RetainedCheckpointer:
         Raises:
             Conflict: *directory* is there, and not empty.
             OSError: it cannot be written.
+            ValueError: *tenant* is another than that of this database.
         """
 
     def find_runs(
@@ -1981,19 +1994,23 @@ class RetainedCheckpointer:
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Erase everything of a tenant, of a thread, or of every thread and item with *metadata*.
+        """Erase everything of the tenant, of a thread, or of every thread and item with *metadata*.
 
-        Exactly one of the three. All logs and namespaces, expired ones too, leaving no tombstone,
-        and no word of them in a text index. A thread has *metadata* if one of its checkpoints has
-        each of it, an item of a store if its own metadata has all; its vectors go too. Returns how
-        many checkpoints, entries and items went. `export` with the same argument writes out the
-        same checkpoints and entries.
+        Exactly one of the three; *tenant* is that of this database, named so that nobody erases
+        all of it by leaving something away. All logs and namespaces, expired ones too, leaving no
+        tombstone, and no word of them in a text index. A thread has *metadata* if one of its
+        checkpoints has each of it, an item of a store if its own metadata has all; its vectors go
+        too. Returns how many checkpoints, entries and items went. `export` with the same argument
+        writes out the same checkpoints and entries.
 
         In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the
         write-ahead log neither; where that could not be done, because somebody was reading, a
         warning is logged that names the command to run. On a server the pages keep dead rows until
         `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are beyond it:
         see docs/retention.md. Nothing of this is done for a host's *connection*.
+
+        Raises:
+            ValueError: *tenant* is another than that of this database.
         """
 
     def fork(
@@ -2312,12 +2329,13 @@ class RetainedCheckpointer:
     ) -> list[dict[str, Any]]:
         """Checkpoints whose step added words of *query*, best first.
 
-        As `get_metadata`, with ``score`` (0..1: the share of the query found, rare words counting
-        more) and ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words
-        are found, and nothing in *query* is an operator. A query without words finds nothing. With
-        *below* in the namespaces under this one, too, in one ranking, and with ``namespace``, a
-        tuple: `Checkpointer(db).search(…, below=True)` finds what any framework has saved. With
-        *data* each has its state under ``data``, as it is stored: one more read for each.
+        As `get_metadata`, with ``score`` (0..1: of the best, the share of the query it holds, rare
+        words counting more; of others, in proportion, by BM25) and ``snippet``. Accents and case do
+        not matter, Chinese, Japanese and Korean words are found, and nothing in *query* is an
+        operator. A query without words finds nothing. With *below* in the namespaces under this
+        one, too, in one ranking, and with ``namespace``, a tuple: `Checkpointer(db).search(…,
+        below=True)` finds what any framework has saved. With *data* each has its state under
+        ``data``, as it is stored: one more read for each.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
@@ -2762,8 +2780,9 @@ class Store:
         are listed, the newest first, without a score, whatever *mode* and *threshold* say.
 
         Args:
-            mode: ``text``: by words, rare ones counting more, any of them; the score is the share
-                of the query that was found. ``vector``: by meaning, as the store's metric has it.
+            mode: ``text``: by words, any of them, rare ones counting more; the 500 best are ordered
+                by BM25. The score of the first is the share of the query that it holds, those of
+                the others are in proportion. ``vector``: by meaning, as the store's metric has it.
                 ``hybrid``: by both rankings, in which a place near the top counts most.
             filter: see `memalchemy.filters`.
             offset: how many of the best to leave out. Pages of a hybrid search fit together as
@@ -3435,8 +3454,8 @@ class VectorStore:
     ) -> list[MemoryResult]:
         """At most *k* documents that have something to do with *query*, the best first.
 
-        By words, where there is neither an embedder nor *embedding*: the score is the share of the
-        query that a document has. With one of them also by meaning: the score says how high a
+        By words, where there is neither an embedder nor *embedding*: as `Store.search` ranks and
+        scores them. With one of them also by meaning: the score says how high a
         document is in both rankings. What shares no word with the query, and has no vector nearer
         to its than at a right angle, is not returned. A *k* of zero or less, or a query of blanks,
         finds nothing. In an encrypted database whose words are not readable only by meaning.

@@ -85,7 +85,7 @@ def entries(thread_id: str, keyring: Keyring, rows: Sequence[Any]) -> list[Entry
     ]
 
 
-def hit(row: Any, terms: list[list[str]], keyring: Keyring) -> EntryHit:
+def hit(row: Any, score: float, terms: list[list[str]], keyring: Keyring) -> EntryHit:
     """A row that a search found."""
     return EntryHit(
         row.seq,
@@ -94,7 +94,7 @@ def hit(row: Any, terms: list[list[str]], keyring: Keyring) -> EntryHit:
         row.occurred_at,
         row.stored_at,
         row.thread_id,
-        float(row.score),
+        score,
         text.snippet(row.search_text, terms),
     )
 

@@ -12,13 +12,22 @@ from sqlalchemy import Executable
 
 from memalchemy.codec import text
 from memalchemy.codec.sealing import Keyring
-from memalchemy.contracts import Entry, EntryHit, LogReading, check_limit
+from memalchemy.contracts import (
+    Entry,
+    EntryHit,
+    LogReading,
+    check_limit,
+    check_position,
+    check_query,
+    check_time,
+)
 from memalchemy.database import Database, HostConnection, Then, check_database, off_loop
 from memalchemy.dialects.lists import lists
 from memalchemy.events import Event, operation
 from memalchemy.keys import check_namespace, check_thread_id, encode_id, encode_namespace
 from memalchemy.log import Log, entries, listing
-from memalchemy.search.entries import search_entries
+from memalchemy.search.entries import find_entries
+from memalchemy.search.relevance import Scored
 from memalchemy.statements import Answer, Program
 from memalchemy.threads import coding
 
@@ -160,7 +169,11 @@ class Reading:
         A page of *limit*, beyond the id *after*.
         """
         binds: dict[str, Any] = {"k_tenant": self.db.tenant, "k_namespace": self._path}
-        binds |= {"p_cutoff": cutoff, "p_now": datetime.now(UTC), "p_limit": check_limit(limit)}
+        binds |= {
+            "p_cutoff": check_time(cutoff, "cutoff"),
+            "p_now": datetime.now(UTC),
+            "p_limit": check_limit(limit),
+        }
         if after is not None:
             binds["p_thread_id"] = check_thread_id(after)
         statement = listing.list_old(self.db.dialect, after=after is not None)
@@ -186,7 +199,7 @@ class Reading:
         """
         limit = check_limit(limit)
         self.db.keyring.check_reveals("text", "a search")
-        terms = text.query_terms(query)
+        terms = text.query_terms(check_query(query))
         if not terms or not limit:
             return []
         d = self.db.dialect
@@ -195,16 +208,19 @@ class Reading:
             "k_tenant": self.db.tenant,
             "k_namespace": self._path,
             "p_terms": len(terms),
-            "p_limit": limit,
             "p_now": datetime.now(UTC),
         }
         if thread_id is not None:
             binds["k_thread_id"] = check_thread_id(thread_id)
         scope = "namespace" if thread_id is None else "log"
         with operation("thread.search", tenant=self.db.tenant, thread_id=thread_id) as event:
-            rows = await self._ask(search_entries(d, scope=scope), binds, connection, event)
-            found = partial(_hits, rows, terms, self.db.keyring)
-            return await off_loop(coding.weight(rows), found)
+            found = await self.db.read(
+                lambda: find_entries(d, terms, binds, scope, limit),
+                connection=connection,
+                event=event,
+            )
+            hits = partial(_hits, found, terms, self.db.keyring)
+            return await off_loop(coding.weight(row for _, row in found), hits)
 
     async def _news(
         self,
@@ -214,6 +230,8 @@ class Reading:
         whole: bool,
         connection: HostConnection | None,
     ) -> tuple[LogReading, Made]:
+        if seen is not None and not isinstance(seen, LogReading):
+            raise TypeError(f"seen is an earlier LogReading, not {type(seen).__name__}")
         binds = self._log(thread_id).binds() | {
             "p_now": datetime.now(UTC),
             "p_epoch": -1 if seen is None else seen.epoch,
@@ -254,13 +272,13 @@ class Reading:
         timed = since is not None or until is not None
         binds = self._log(thread_id).binds() | {
             "p_now": datetime.now(UTC),
-            "p_after": -1 if after is None else after,
-            "p_before": entries.EVERYTHING if before is None else before,
+            "p_after": -1 if after is None else check_position(after, "after"),
+            "p_before": entries.EVERYTHING if before is None else check_position(before, "before"),
             "p_limit": check_limit(2**31 - 1 if limit is None else limit),
         }
         if timed:
-            binds["p_since"] = _ALWAYS[0] if since is None else since
-            binds["p_until"] = _ALWAYS[1] if until is None else until
+            binds["p_since"] = _ALWAYS[0] if since is None else check_time(since, "since")
+            binds["p_until"] = _ALWAYS[1] if until is None else check_time(until, "until")
         statement = entries.read_entries(self.db.dialect, end=end, timed=timed)
 
         def program() -> Program[Answer]:
@@ -320,8 +338,8 @@ async def scan_at_once(
     return await log._news(thread_id, seen, made, False, connection)
 
 
-def _hits(rows: Answer, terms: list[list[str]], keyring: Keyring) -> list[EntryHit]:
-    return [coding.hit(row, terms, keyring) for row in rows]
+def _hits(found: Sequence[Scored], terms: list[list[str]], keyring: Keyring) -> list[EntryHit]:
+    return [coding.hit(row, score, terms, keyring) for score, row in found]
 
 
 def _reading(

@@ -1402,18 +1402,62 @@ AND checkpoints.seq <= (
   OFFSET $6)
 AND checkpoints.seq % $7::BIGINT != $8::BIGINT
 AND checkpoints.created_at < $9::TIMESTAMP WITH TIME ZONE
+AND (checkpoints.checkpoint_id NOT IN (
+    WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+      SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+        rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+      FROM (
+        SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+          kept.rests_on AS checkpoint_id
+        FROM checkpoints AS kept
+        WHERE kept.tenant = $1::VARCHAR
+        AND kept.thread_id = $2::VARCHAR
+        AND kept.namespace = $3::VARCHAR
+        AND kept.rests_on IS NOT NULL
+        AND NOT (kept.checkpoint_id != $4::VARCHAR
+          AND kept.seq <= (
+            SELECT newest.seq
+            FROM checkpoints AS newest
+            WHERE newest.tenant = $1::VARCHAR
+            AND newest.thread_id = $2::VARCHAR
+            AND newest.namespace = $3::VARCHAR
+            AND newest.checkpoint_id != $4::VARCHAR
+            ORDER BY newest.seq DESC
+            LIMIT $10::INTEGER
+            OFFSET $6)
+          AND kept.seq % $7::BIGINT != $11::BIGINT
+          AND kept.created_at < $9::TIMESTAMP WITH TIME ZONE)
+        UNION ALL
+        SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+          below.checkpoint_id AS checkpoint_id
+        FROM checkpoints AS below
+        WHERE below.tenant = $1::VARCHAR
+        AND below.thread_id = $2::VARCHAR
+        AND below.namespace = $3::VARCHAR
+        AND below.checkpoint_id = $12::VARCHAR) AS rested_on
+      UNION
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+      FROM held
+      JOIN checkpoints ON checkpoints.tenant = held.tenant
+      AND checkpoints.thread_id = held.thread_id
+      AND checkpoints.namespace = held.namespace
+      AND checkpoints.checkpoint_id = held.checkpoint_id
+      WHERE checkpoints.rests_on IS NOT NULL)
+    SELECT held.checkpoint_id
+    FROM held))
 
 -- log.appending.put_checkpoint()
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at)
+    raw_size, stored_size, occurred_at, created_at, rests_on)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, nullif(coalesce($5::VARCHAR,
         $6::VARCHAR), $4::VARCHAR), $7::BIGINT, $8::VARCHAR, $9::JSONB, $10::BIGINT, $11::BIGINT,
-    $12::TIMESTAMP WITH TIME ZONE, $13::TIMESTAMP WITH TIME ZONE)
+    $12::TIMESTAMP WITH TIME ZONE, $13::TIMESTAMP WITH TIME ZONE, $14::VARCHAR)
 ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
 DO UPDATE SET parent_id = nullif(coalesce($5::VARCHAR, checkpoints.parent_id), $4::VARCHAR),
   seq = $7::BIGINT, run_id = $8::VARCHAR, meta = $9::JSONB, raw_size = $10::BIGINT,
   stored_size = $11::BIGINT, occurred_at = $12::TIMESTAMP WITH TIME ZONE,
-  created_at = $13::TIMESTAMP WITH TIME ZONE
+  created_at = $13::TIMESTAMP WITH TIME ZONE, rests_on = $14::VARCHAR
 
 -- log.appending.put_delta()
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
@@ -1456,18 +1500,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($25::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $30::VARCHAR AS rests_on, nullif(coalesce($25::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
     stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $29::TIMESTAMP WITH TIME ZONE),
+    created_at = $29::TIMESTAMP WITH TIME ZONE, rests_on = $30::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -1481,10 +1526,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $30::INTEGER
-    OFFSET $31)
-  AND checkpoints.seq % $32::BIGINT != $33::BIGINT
-  AND checkpoints.created_at < $34::TIMESTAMP WITH TIME ZONE
+    LIMIT $31::INTEGER
+    OFFSET $32)
+  AND checkpoints.seq % $33::BIGINT != $34::BIGINT
+  AND checkpoints.created_at < $35::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $36::INTEGER
+              OFFSET $32)
+            AND kept.seq % $33::BIGINT != $37::BIGINT
+            AND kept.created_at < $35::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $30::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -1523,18 +1612,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($25::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $30::VARCHAR AS rests_on, nullif(coalesce($25::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
     stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $29::TIMESTAMP WITH TIME ZONE)
+    created_at = $29::TIMESTAMP WITH TIME ZONE, rests_on = $30::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -1563,18 +1653,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
     $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($29::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $29::VARCHAR AS rests_on, nullif(coalesce($30::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($29::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($30::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT,
     stored_size = $27::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $28::TIMESTAMP WITH TIME ZONE),
+    created_at = $28::TIMESTAMP WITH TIME ZONE, rests_on = $29::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -1588,10 +1679,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $30::INTEGER
-    OFFSET $31)
-  AND checkpoints.seq % $32::BIGINT != $33::BIGINT
-  AND checkpoints.created_at < $34::TIMESTAMP WITH TIME ZONE
+    LIMIT $31::INTEGER
+    OFFSET $32)
+  AND checkpoints.seq % $33::BIGINT != $34::BIGINT
+  AND checkpoints.created_at < $35::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $36::INTEGER
+              OFFSET $32)
+            AND kept.seq % $33::BIGINT != $37::BIGINT
+            AND kept.created_at < $35::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $29::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -1623,18 +1758,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
     $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($29::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $29::VARCHAR AS rests_on, nullif(coalesce($30::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($29::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($30::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT,
     stored_size = $27::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $28::TIMESTAMP WITH TIME ZONE)
+    created_at = $28::TIMESTAMP WITH TIME ZONE, rests_on = $29::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -1671,18 +1807,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($26::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $31::VARCHAR AS rests_on, nullif(coalesce($26::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($26::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
     stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $30::TIMESTAMP WITH TIME ZONE),
+    created_at = $30::TIMESTAMP WITH TIME ZONE, rests_on = $31::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -1696,10 +1833,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $31::INTEGER
-    OFFSET $32)
-  AND checkpoints.seq % $33::BIGINT != $34::BIGINT
-  AND checkpoints.created_at < $35::TIMESTAMP WITH TIME ZONE
+    LIMIT $32::INTEGER
+    OFFSET $33)
+  AND checkpoints.seq % $34::BIGINT != $35::BIGINT
+  AND checkpoints.created_at < $36::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $37::INTEGER
+              OFFSET $33)
+            AND kept.seq % $34::BIGINT != $38::BIGINT
+            AND kept.created_at < $36::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $31::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -1739,18 +1920,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($26::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $31::VARCHAR AS rests_on, nullif(coalesce($26::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($26::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
     stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $30::TIMESTAMP WITH TIME ZONE)
+    created_at = $30::TIMESTAMP WITH TIME ZONE, rests_on = $31::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -1780,18 +1962,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($30::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $30::VARCHAR AS rests_on, nullif(coalesce($31::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($30::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
     stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $29::TIMESTAMP WITH TIME ZONE),
+    created_at = $29::TIMESTAMP WITH TIME ZONE, rests_on = $30::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -1805,10 +1988,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $31::INTEGER
-    OFFSET $32)
-  AND checkpoints.seq % $33::BIGINT != $34::BIGINT
-  AND checkpoints.created_at < $35::TIMESTAMP WITH TIME ZONE
+    LIMIT $32::INTEGER
+    OFFSET $33)
+  AND checkpoints.seq % $34::BIGINT != $35::BIGINT
+  AND checkpoints.created_at < $36::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $37::INTEGER
+              OFFSET $33)
+            AND kept.seq % $34::BIGINT != $38::BIGINT
+            AND kept.created_at < $36::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $30::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -1841,18 +2068,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($30::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $30::VARCHAR AS rests_on, nullif(coalesce($31::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($30::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
     stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $29::TIMESTAMP WITH TIME ZONE)
+    created_at = $29::TIMESTAMP WITH TIME ZONE, rests_on = $30::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -1889,18 +2117,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($25::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $30::VARCHAR AS rests_on, nullif(coalesce($25::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
     stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $29::TIMESTAMP WITH TIME ZONE),
+    created_at = $29::TIMESTAMP WITH TIME ZONE, rests_on = $30::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -1914,10 +2143,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $30::INTEGER
-    OFFSET $31)
-  AND checkpoints.seq % $32::BIGINT != $33::BIGINT
-  AND checkpoints.created_at < $34::TIMESTAMP WITH TIME ZONE
+    LIMIT $31::INTEGER
+    OFFSET $32)
+  AND checkpoints.seq % $33::BIGINT != $34::BIGINT
+  AND checkpoints.created_at < $35::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $36::INTEGER
+              OFFSET $32)
+            AND kept.seq % $33::BIGINT != $37::BIGINT
+            AND kept.created_at < $35::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $30::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -1957,18 +2230,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($25::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $30::VARCHAR AS rests_on, nullif(coalesce($25::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
     stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $29::TIMESTAMP WITH TIME ZONE)
+    created_at = $29::TIMESTAMP WITH TIME ZONE, rests_on = $30::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -1998,18 +2272,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
     $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($29::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $29::VARCHAR AS rests_on, nullif(coalesce($30::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($29::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($30::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT,
     stored_size = $27::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $28::TIMESTAMP WITH TIME ZONE),
+    created_at = $28::TIMESTAMP WITH TIME ZONE, rests_on = $29::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -2023,10 +2298,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $30::INTEGER
-    OFFSET $31)
-  AND checkpoints.seq % $32::BIGINT != $33::BIGINT
-  AND checkpoints.created_at < $34::TIMESTAMP WITH TIME ZONE
+    LIMIT $31::INTEGER
+    OFFSET $32)
+  AND checkpoints.seq % $33::BIGINT != $34::BIGINT
+  AND checkpoints.created_at < $35::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $36::INTEGER
+              OFFSET $32)
+            AND kept.seq % $33::BIGINT != $37::BIGINT
+            AND kept.created_at < $35::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $29::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2059,18 +2378,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
     $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($29::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $29::VARCHAR AS rests_on, nullif(coalesce($30::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($29::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($30::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT,
     stored_size = $27::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $28::TIMESTAMP WITH TIME ZONE)
+    created_at = $28::TIMESTAMP WITH TIME ZONE, rests_on = $29::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2115,18 +2435,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($27::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $32::VARCHAR AS rests_on, nullif(coalesce($27::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($27::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
     stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $31::TIMESTAMP WITH TIME ZONE),
+    created_at = $31::TIMESTAMP WITH TIME ZONE, rests_on = $32::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -2140,10 +2461,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $32::INTEGER
-    OFFSET $33)
-  AND checkpoints.seq % $34::BIGINT != $35::BIGINT
-  AND checkpoints.created_at < $36::TIMESTAMP WITH TIME ZONE
+    LIMIT $33::INTEGER
+    OFFSET $34)
+  AND checkpoints.seq % $35::BIGINT != $36::BIGINT
+  AND checkpoints.created_at < $37::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $38::INTEGER
+              OFFSET $34)
+            AND kept.seq % $35::BIGINT != $39::BIGINT
+            AND kept.created_at < $37::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $32::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2191,18 +2556,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($27::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $32::VARCHAR AS rests_on, nullif(coalesce($27::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($27::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
     stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $31::TIMESTAMP WITH TIME ZONE)
+    created_at = $31::TIMESTAMP WITH TIME ZONE, rests_on = $32::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2240,18 +2606,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($31::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $31::VARCHAR AS rests_on, nullif(coalesce($32::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($32::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
     stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $30::TIMESTAMP WITH TIME ZONE),
+    created_at = $30::TIMESTAMP WITH TIME ZONE, rests_on = $31::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -2265,10 +2632,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $32::INTEGER
-    OFFSET $33)
-  AND checkpoints.seq % $34::BIGINT != $35::BIGINT
-  AND checkpoints.created_at < $36::TIMESTAMP WITH TIME ZONE
+    LIMIT $33::INTEGER
+    OFFSET $34)
+  AND checkpoints.seq % $35::BIGINT != $36::BIGINT
+  AND checkpoints.created_at < $37::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $38::INTEGER
+              OFFSET $34)
+            AND kept.seq % $35::BIGINT != $39::BIGINT
+            AND kept.created_at < $37::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $31::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2309,18 +2720,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($31::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $31::VARCHAR AS rests_on, nullif(coalesce($32::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($32::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
     stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $30::TIMESTAMP WITH TIME ZONE)
+    created_at = $30::TIMESTAMP WITH TIME ZONE, rests_on = $31::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2366,18 +2778,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $29::VARCHAR AS run_id, $30::JSONB AS meta,
     $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($28::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $33::VARCHAR AS rests_on, nullif(coalesce($28::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $29::VARCHAR, meta = $30::JSONB, raw_size = $10::BIGINT,
     stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $32::TIMESTAMP WITH TIME ZONE),
+    created_at = $32::TIMESTAMP WITH TIME ZONE, rests_on = $33::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -2391,10 +2804,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $33::INTEGER
-    OFFSET $34)
-  AND checkpoints.seq % $35::BIGINT != $36::BIGINT
-  AND checkpoints.created_at < $37::TIMESTAMP WITH TIME ZONE
+    LIMIT $34::INTEGER
+    OFFSET $35)
+  AND checkpoints.seq % $36::BIGINT != $37::BIGINT
+  AND checkpoints.created_at < $38::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $39::INTEGER
+              OFFSET $35)
+            AND kept.seq % $36::BIGINT != $40::BIGINT
+            AND kept.created_at < $38::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $33::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2443,18 +2900,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $29::VARCHAR AS run_id, $30::JSONB AS meta,
     $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($28::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $33::VARCHAR AS rests_on, nullif(coalesce($28::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $29::VARCHAR, meta = $30::JSONB, raw_size = $10::BIGINT,
     stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $32::TIMESTAMP WITH TIME ZONE)
+    created_at = $32::TIMESTAMP WITH TIME ZONE, rests_on = $33::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2493,18 +2951,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($32::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $32::VARCHAR AS rests_on, nullif(coalesce($33::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($32::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
     stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $31::TIMESTAMP WITH TIME ZONE),
+    created_at = $31::TIMESTAMP WITH TIME ZONE, rests_on = $32::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -2518,10 +2977,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $33::INTEGER
-    OFFSET $34)
-  AND checkpoints.seq % $35::BIGINT != $36::BIGINT
-  AND checkpoints.created_at < $37::TIMESTAMP WITH TIME ZONE
+    LIMIT $34::INTEGER
+    OFFSET $35)
+  AND checkpoints.seq % $36::BIGINT != $37::BIGINT
+  AND checkpoints.created_at < $38::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $39::INTEGER
+              OFFSET $35)
+            AND kept.seq % $36::BIGINT != $40::BIGINT
+            AND kept.created_at < $38::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $32::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2563,18 +3066,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($32::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $32::VARCHAR AS rests_on, nullif(coalesce($33::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($32::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
     stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $31::TIMESTAMP WITH TIME ZONE)
+    created_at = $31::TIMESTAMP WITH TIME ZONE, rests_on = $32::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2620,18 +3124,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($27::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $32::VARCHAR AS rests_on, nullif(coalesce($27::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($27::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
     stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $31::TIMESTAMP WITH TIME ZONE),
+    created_at = $31::TIMESTAMP WITH TIME ZONE, rests_on = $32::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -2645,10 +3150,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $32::INTEGER
-    OFFSET $33)
-  AND checkpoints.seq % $34::BIGINT != $35::BIGINT
-  AND checkpoints.created_at < $36::TIMESTAMP WITH TIME ZONE
+    LIMIT $33::INTEGER
+    OFFSET $34)
+  AND checkpoints.seq % $35::BIGINT != $36::BIGINT
+  AND checkpoints.created_at < $37::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $38::INTEGER
+              OFFSET $34)
+            AND kept.seq % $35::BIGINT != $39::BIGINT
+            AND kept.created_at < $37::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $32::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2697,18 +3246,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($27::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $32::VARCHAR AS rests_on, nullif(coalesce($27::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($27::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
     stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $31::TIMESTAMP WITH TIME ZONE)
+    created_at = $31::TIMESTAMP WITH TIME ZONE, rests_on = $32::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2747,18 +3297,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($31::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $31::VARCHAR AS rests_on, nullif(coalesce($32::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($32::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
     stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $30::TIMESTAMP WITH TIME ZONE),
+    created_at = $30::TIMESTAMP WITH TIME ZONE, rests_on = $31::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -2772,10 +3323,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $32::INTEGER
-    OFFSET $33)
-  AND checkpoints.seq % $34::BIGINT != $35::BIGINT
-  AND checkpoints.created_at < $36::TIMESTAMP WITH TIME ZONE
+    LIMIT $33::INTEGER
+    OFFSET $34)
+  AND checkpoints.seq % $35::BIGINT != $36::BIGINT
+  AND checkpoints.created_at < $37::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $38::INTEGER
+              OFFSET $34)
+            AND kept.seq % $35::BIGINT != $39::BIGINT
+            AND kept.created_at < $37::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $31::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2817,18 +3412,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($31::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq
+    $31::VARCHAR AS rests_on, nullif(coalesce($32::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($32::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
     stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $30::TIMESTAMP WITH TIME ZONE)
+    created_at = $30::TIMESTAMP WITH TIME ZONE, rests_on = $31::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2862,18 +3458,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
     $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($33::VARCHAR, head.previous_id), $23::VARCHAR) AS parent_id, head.seq AS seq
+    $33::VARCHAR AS rests_on, nullif(coalesce($34::VARCHAR, head.previous_id),
+      $23::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($34::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
     seq = excluded.seq, run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT,
     stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $32::TIMESTAMP WITH TIME ZONE),
+    created_at = $32::TIMESTAMP WITH TIME ZONE, rests_on = $33::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -2887,10 +3484,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $23::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $34::INTEGER
-    OFFSET $35)
-  AND checkpoints.seq % $36::BIGINT != $37::BIGINT
-  AND checkpoints.created_at < $38::TIMESTAMP WITH TIME ZONE
+    LIMIT $35::INTEGER
+    OFFSET $36)
+  AND checkpoints.seq % $37::BIGINT != $38::BIGINT
+  AND checkpoints.created_at < $39::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $23::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $23::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $40::INTEGER
+              OFFSET $36)
+            AND kept.seq % $37::BIGINT != $41::BIGINT
+            AND kept.created_at < $39::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $33::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2927,18 +3568,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
     $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($33::VARCHAR, head.previous_id), $23::VARCHAR) AS parent_id, head.seq AS seq
+    $33::VARCHAR AS rests_on, nullif(coalesce($34::VARCHAR, head.previous_id),
+      $23::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($34::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
     seq = excluded.seq, run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT,
     stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $32::TIMESTAMP WITH TIME ZONE)
+    created_at = $32::TIMESTAMP WITH TIME ZONE, rests_on = $33::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2973,18 +3615,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
     $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($33::VARCHAR, head.previous_id), $23::VARCHAR) AS parent_id, head.seq AS seq
+    $33::VARCHAR AS rests_on, nullif(coalesce($34::VARCHAR, head.previous_id),
+      $23::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($34::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
     seq = excluded.seq, run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT,
     stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $32::TIMESTAMP WITH TIME ZONE),
+    created_at = $32::TIMESTAMP WITH TIME ZONE, rests_on = $33::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -2998,10 +3641,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $23::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $34::INTEGER
-    OFFSET $35)
-  AND checkpoints.seq % $36::BIGINT != $37::BIGINT
-  AND checkpoints.created_at < $38::TIMESTAMP WITH TIME ZONE
+    LIMIT $35::INTEGER
+    OFFSET $36)
+  AND checkpoints.seq % $37::BIGINT != $38::BIGINT
+  AND checkpoints.created_at < $39::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $23::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $23::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $40::INTEGER
+              OFFSET $36)
+            AND kept.seq % $37::BIGINT != $41::BIGINT
+            AND kept.created_at < $39::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $33::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -3039,18 +3726,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
     $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($33::VARCHAR, head.previous_id), $23::VARCHAR) AS parent_id, head.seq AS seq
+    $33::VARCHAR AS rests_on, nullif(coalesce($34::VARCHAR, head.previous_id),
+      $23::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($34::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
     seq = excluded.seq, run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT,
     stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $32::TIMESTAMP WITH TIME ZONE)
+    created_at = $32::TIMESTAMP WITH TIME ZONE, rests_on = $33::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -3085,18 +3773,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
     $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($33::VARCHAR, head.previous_id), $23::VARCHAR) AS parent_id, head.seq AS seq
+    $33::VARCHAR AS rests_on, nullif(coalesce($34::VARCHAR, head.previous_id),
+      $23::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($34::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
     seq = excluded.seq, run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT,
     stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $32::TIMESTAMP WITH TIME ZONE),
+    created_at = $32::TIMESTAMP WITH TIME ZONE, rests_on = $33::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -3110,10 +3799,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $23::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $34::INTEGER
-    OFFSET $35)
-  AND checkpoints.seq % $36::BIGINT != $37::BIGINT
-  AND checkpoints.created_at < $38::TIMESTAMP WITH TIME ZONE
+    LIMIT $35::INTEGER
+    OFFSET $36)
+  AND checkpoints.seq % $37::BIGINT != $38::BIGINT
+  AND checkpoints.created_at < $39::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $23::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $23::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $40::INTEGER
+              OFFSET $36)
+            AND kept.seq % $37::BIGINT != $41::BIGINT
+            AND kept.created_at < $39::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $33::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -3151,18 +3884,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $23::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $24::JSONB AS meta,
     $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($33::VARCHAR, head.previous_id), $23::VARCHAR) AS parent_id, head.seq AS seq
+    $33::VARCHAR AS rests_on, nullif(coalesce($34::VARCHAR, head.previous_id),
+      $23::VARCHAR) AS parent_id, head.seq AS seq
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($34::VARCHAR, checkpoints.parent_id), $23::VARCHAR),
     seq = excluded.seq, run_id = $30::VARCHAR, meta = $24::JSONB, raw_size = $10::BIGINT,
     stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $32::TIMESTAMP WITH TIME ZONE)
+    created_at = $32::TIMESTAMP WITH TIME ZONE, rests_on = $33::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -3181,12 +3915,13 @@ AND threads.namespace = $11::VARCHAR
 
 -- log.copying.copy_rows(table=checkpoints)
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at)
+    raw_size, stored_size, occurred_at, created_at, rests_on)
 SELECT checkpoints.tenant AS tenant, $1::VARCHAR AS thread_id, $2::VARCHAR AS namespace,
   checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
   checkpoints.seq AS seq, checkpoints.run_id AS run_id, checkpoints.meta AS meta,
   checkpoints.raw_size AS raw_size, checkpoints.stored_size AS stored_size,
-  checkpoints.occurred_at AS occurred_at, checkpoints.created_at AS created_at
+  checkpoints.occurred_at AS occurred_at, checkpoints.created_at AS created_at,
+  checkpoints.rests_on AS rests_on
 FROM checkpoints
 WHERE checkpoints.tenant = $3::VARCHAR
 AND checkpoints.thread_id = $4::VARCHAR
@@ -3695,21 +4430,22 @@ WITH r_rows AS (
     r_given.status AS status, r_given.search_text AS search_text, r_given.occurred_at AS occurred_at,
     r_given.stored_at AS stored_at, r_given.payload AS payload, r_given.run_id AS run_id,
     CAST(r_given.meta AS JSONB) AS meta, r_given.stored_size AS stored_size,
-    r_given.created_at AS created_at
+    r_given.created_at AS created_at, r_given.rests_on AS rests_on
   FROM unnest($1::TEXT[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::BIGINT[], $7::BIGINT[],
       $8::TEXT[], $9::TEXT[], $10::BIGINT[], $11::BIGINT[], $12::INTEGER[], $13::BIGINT[],
       $14::BIGINT[], $15::TEXT[], $16::BIGINT[], $17::TEXT[], $18::TEXT[], $19::SMALLINT[],
       $20::TEXT[], $21::TIMESTAMP WITH TIME ZONE[], $22::TIMESTAMP WITH TIME ZONE[], $23::BYTEA[],
-      $24::TEXT[], $25::TEXT[], $26::BIGINT[], $27::TIMESTAMP WITH TIME ZONE[]) AS r_given(tenant,
-      thread_id, namespace, checkpoint_id, parent_id, back, base_checksum, kind, entry_key, parent_seq,
-      base_seq, depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text,
-      occurred_at, stored_at, payload, run_id, meta, stored_size, created_at)),
+      $24::TEXT[], $25::TEXT[], $26::BIGINT[], $27::TIMESTAMP WITH TIME ZONE[],
+      $28::TEXT[]) AS r_given(tenant, thread_id, namespace, checkpoint_id, parent_id, back,
+      base_checksum, kind, entry_key, parent_seq, base_seq, depth, since_bytes, raw_size, codec,
+      checksum, label, sort_key, status, search_text, occurred_at, stored_at, payload, run_id, meta,
+      stored_size, created_at, rests_on)),
 l_rows AS (
   SELECT l_given.tenant AS tenant, l_given.thread_id AS thread_id, l_given.namespace AS namespace,
     l_given.epoch AS epoch, l_given.saves AS saves, l_given.head_id AS head_id, l_given.now AS now,
     l_given.expires_at AS expires_at, CAST(l_given.meta AS JSONB) AS meta
-  FROM unnest($28::TEXT[], $29::TEXT[], $30::TEXT[], $31::BIGINT[], $32::BIGINT[], $33::TEXT[],
-      $34::TIMESTAMP WITH TIME ZONE[], $35::TIMESTAMP WITH TIME ZONE[], $36::TEXT[]) AS l_given(tenant,
+  FROM unnest($29::TEXT[], $30::TEXT[], $31::TEXT[], $32::BIGINT[], $33::BIGINT[], $34::TEXT[],
+      $35::TIMESTAMP WITH TIME ZONE[], $36::TIMESTAMP WITH TIME ZONE[], $37::TEXT[]) AS l_given(tenant,
       thread_id, namespace, epoch, saves, head_id, now, expires_at, meta)),
 sound AS (
   SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
@@ -3756,12 +4492,12 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   AND head.thread_id = r_rows.thread_id
   AND head.namespace = r_rows.namespace),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
     r_rows.checkpoint_id AS checkpoint_id, r_rows.run_id AS run_id, r_rows.meta AS meta,
     r_rows.raw_size AS raw_size, r_rows.stored_size AS stored_size,
-    r_rows.occurred_at AS occurred_at, r_rows.created_at AS created_at, coalesce(r_rows.parent_id,
-      head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq
+    r_rows.occurred_at AS occurred_at, r_rows.created_at AS created_at, r_rows.rests_on AS rests_on,
+    coalesce(r_rows.parent_id, head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq
   FROM r_rows
   JOIN head ON head.tenant = r_rows.tenant
   AND head.thread_id = r_rows.thread_id
@@ -3769,7 +4505,8 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, run_id = excluded.run_id, meta = excluded.meta,
     raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at,
+    rests_on = excluded.rests_on)
 SELECT head.tenant, head.thread_id, head.namespace, head.next_seq, head.version, head.epoch,
   head.previous_id
 FROM head
@@ -3785,21 +4522,22 @@ WITH r_rows AS (
     r_given.status AS status, r_given.search_text AS search_text, r_given.occurred_at AS occurred_at,
     r_given.stored_at AS stored_at, r_given.payload AS payload, r_given.run_id AS run_id,
     CAST(r_given.meta AS JSONB) AS meta, r_given.stored_size AS stored_size,
-    r_given.created_at AS created_at
+    r_given.created_at AS created_at, r_given.rests_on AS rests_on
   FROM unnest($1::TEXT[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::BIGINT[], $7::BIGINT[],
       $8::TEXT[], $9::TEXT[], $10::BIGINT[], $11::BIGINT[], $12::INTEGER[], $13::BIGINT[],
       $14::BIGINT[], $15::TEXT[], $16::BIGINT[], $17::TEXT[], $18::TEXT[], $19::SMALLINT[],
       $20::TEXT[], $21::TIMESTAMP WITH TIME ZONE[], $22::TIMESTAMP WITH TIME ZONE[], $23::BYTEA[],
-      $24::TEXT[], $25::TEXT[], $26::BIGINT[], $27::TIMESTAMP WITH TIME ZONE[]) AS r_given(tenant,
-      thread_id, namespace, checkpoint_id, parent_id, back, base_checksum, kind, entry_key, parent_seq,
-      base_seq, depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text,
-      occurred_at, stored_at, payload, run_id, meta, stored_size, created_at)),
+      $24::TEXT[], $25::TEXT[], $26::BIGINT[], $27::TIMESTAMP WITH TIME ZONE[],
+      $28::TEXT[]) AS r_given(tenant, thread_id, namespace, checkpoint_id, parent_id, back,
+      base_checksum, kind, entry_key, parent_seq, base_seq, depth, since_bytes, raw_size, codec,
+      checksum, label, sort_key, status, search_text, occurred_at, stored_at, payload, run_id, meta,
+      stored_size, created_at, rests_on)),
 l_rows AS (
   SELECT l_given.tenant AS tenant, l_given.thread_id AS thread_id, l_given.namespace AS namespace,
     l_given.epoch AS epoch, l_given.saves AS saves, l_given.head_id AS head_id, l_given.now AS now,
     l_given.expires_at AS expires_at, CAST(l_given.meta AS JSONB) AS meta
-  FROM unnest($28::TEXT[], $29::TEXT[], $30::TEXT[], $31::BIGINT[], $32::BIGINT[], $33::TEXT[],
-      $34::TIMESTAMP WITH TIME ZONE[], $35::TIMESTAMP WITH TIME ZONE[], $36::TEXT[]) AS l_given(tenant,
+  FROM unnest($29::TEXT[], $30::TEXT[], $31::TEXT[], $32::BIGINT[], $33::BIGINT[], $34::TEXT[],
+      $35::TIMESTAMP WITH TIME ZONE[], $36::TIMESTAMP WITH TIME ZONE[], $37::TEXT[]) AS l_given(tenant,
       thread_id, namespace, epoch, saves, head_id, now, expires_at, meta)),
 head AS (INSERT INTO threads (tenant, thread_id, namespace, epoch, head_id, expires_at, meta,
       next_seq, version, created_at, updated_at)
@@ -3811,7 +4549,7 @@ head AS (INSERT INTO threads (tenant, thread_id, namespace, epoch, head_id, expi
   ON CONFLICT (tenant, thread_id, namespace)
   DO UPDATE SET next_seq = (threads.next_seq + excluded.version),
     version = (threads.version + excluded.version), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $37::BIGINT
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $38::BIGINT
   ELSE threads.epoch END, head_id = excluded.head_id, previous_id = threads.head_id, created_at = CASE
   WHEN (threads.deleted_at IS NOT NULL) THEN excluded.created_at
   ELSE threads.created_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
@@ -3835,12 +4573,12 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   AND head.thread_id = r_rows.thread_id
   AND head.namespace = r_rows.namespace),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq)
   SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
     r_rows.checkpoint_id AS checkpoint_id, r_rows.run_id AS run_id, r_rows.meta AS meta,
     r_rows.raw_size AS raw_size, r_rows.stored_size AS stored_size,
-    r_rows.occurred_at AS occurred_at, r_rows.created_at AS created_at, coalesce(r_rows.parent_id,
-      head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq
+    r_rows.occurred_at AS occurred_at, r_rows.created_at AS created_at, r_rows.rests_on AS rests_on,
+    coalesce(r_rows.parent_id, head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq
   FROM r_rows
   JOIN head ON head.tenant = r_rows.tenant
   AND head.thread_id = r_rows.thread_id
@@ -3848,7 +4586,8 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, run_id = excluded.run_id, meta = excluded.meta,
     raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at,
+    rests_on = excluded.rests_on)
 SELECT head.tenant, head.thread_id, head.namespace, head.next_seq, head.version, head.epoch,
   head.previous_id
 FROM head
@@ -4281,26 +5020,50 @@ WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
 -- log.many.forget_listed()
 DELETE FROM checkpoints
 WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
-  WITH found AS MATERIALIZED (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq
+  WITH RECURSIVE ranked AS MATERIALIZED (
+    SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+      numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+    WHEN (numbered.newer > $1
+      AND numbered.seq % $2::BIGINT != 0
+      AND numbered.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    ELSE 0 END AS goes
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+        checkpoints.created_at AS created_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN (
         SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
           (each.value ->> 2) COLLATE "C" AS namespace
-        FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.tenant = listed.tenant
+        FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.tenant = listed.tenant
       AND checkpoints.thread_id = listed.thread_id
-      AND checkpoints.namespace = listed.namespace) AS ranked
-    WHERE ranked.newer > $2
-    AND ranked.seq % $3::BIGINT != 0
-    AND ranked.created_at < $4::TIMESTAMP WITH TIME ZONE
-    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
+      AND checkpoints.namespace = listed.namespace) AS numbered),
+  held(tenant, thread_id, namespace, checkpoint_id) AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.rests_on AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes = 0
+    AND ranked.rests_on IS NOT NULL
+    UNION
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+    FROM held
+    JOIN checkpoints ON checkpoints.tenant = held.tenant
+    AND checkpoints.thread_id = held.thread_id
+    AND checkpoints.namespace = held.namespace
+    AND checkpoints.checkpoint_id = held.checkpoint_id
+    WHERE checkpoints.rests_on IS NOT NULL), found AS MATERIALIZED (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq
+    FROM ranked
+    WHERE ranked.goes != 0
+    AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+        SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+        FROM held))
+    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq DESC
     LIMIT $5)
   SELECT found.tenant, found.thread_id, found.namespace, found.seq
   FROM found)
@@ -4309,45 +5072,101 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
 DELETE FROM deltas
 WHERE deltas.kind IN ('write')
 AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.label) IN (
-  WITH going AS MATERIALIZED (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.checkpoint_id AS checkpoint_id
+  WITH RECURSIVE ranked AS MATERIALIZED (
+    SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+      numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+    WHEN (numbered.newer > $1
+      AND numbered.seq % $2::BIGINT != 0
+      AND numbered.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    ELSE 0 END AS goes
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+        checkpoints.created_at AS created_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN (
         SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
           (each.value ->> 2) COLLATE "C" AS namespace
-        FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.tenant = listed.tenant
+        FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.tenant = listed.tenant
       AND checkpoints.thread_id = listed.thread_id
-      AND checkpoints.namespace = listed.namespace) AS ranked
-    WHERE ranked.newer > $2
-    AND ranked.seq % $3::BIGINT != 0
-    AND ranked.created_at < $4::TIMESTAMP WITH TIME ZONE
-    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
+      AND checkpoints.namespace = listed.namespace) AS numbered),
+  held(tenant, thread_id, namespace, checkpoint_id) AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.rests_on AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes = 0
+    AND ranked.rests_on IS NOT NULL
+    UNION
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+    FROM held
+    JOIN checkpoints ON checkpoints.tenant = held.tenant
+    AND checkpoints.thread_id = held.thread_id
+    AND checkpoints.namespace = held.namespace
+    AND checkpoints.checkpoint_id = held.checkpoint_id
+    WHERE checkpoints.rests_on IS NOT NULL), going AS MATERIALIZED (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.checkpoint_id AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes != 0
+    AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+        SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+        FROM held))
+    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq DESC
     LIMIT $5)
   SELECT going.tenant, going.thread_id, going.namespace, going.checkpoint_id
   FROM going)
 
 -- log.many.list_prunable(scope=namespace, after=True)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
-  WHERE threads.tenant = $4::VARCHAR
-  AND threads.namespace = $5::VARCHAR
-  AND threads.thread_id >= $6::VARCHAR
-  AND (threads.thread_id > $6::VARCHAR
-    OR threads.namespace > $7::VARCHAR)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.namespace = $2::VARCHAR
+  AND threads.thread_id >= $3::VARCHAR
+  AND (threads.thread_id > $3::VARCHAR
+    OR threads.namespace > $4::VARCHAR)
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $8::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $9)
+  LIMIT $6), ranked AS MATERIALIZED (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $7
+    AND numbered.seq % $8::BIGINT != 0
+    AND numbered.created_at < $9::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.created_at AS created_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+        checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -4362,20 +5181,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > $1
-      AND ranked.seq % $2::BIGINT != 0
-      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -4398,17 +5209,49 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=namespace, after=False)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
-  WHERE threads.tenant = $4::VARCHAR
-  AND threads.namespace = $5::VARCHAR
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.namespace = $2::VARCHAR
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $7)
+  LIMIT $4), ranked AS MATERIALIZED (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $5
+    AND numbered.seq % $6::BIGINT != 0
+    AND numbered.created_at < $7::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.created_at AS created_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+        checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -4423,20 +5266,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > $1
-      AND ranked.seq % $2::BIGINT != 0
-      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -4459,19 +5294,51 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=tenant, after=True)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
-  WHERE threads.tenant = $4::VARCHAR
-  AND threads.thread_id >= $5::VARCHAR
-  AND (threads.thread_id > $5::VARCHAR
-    OR threads.namespace > $6::VARCHAR)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id >= $2::VARCHAR
+  AND (threads.thread_id > $2::VARCHAR
+    OR threads.namespace > $3::VARCHAR)
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $8)
+  LIMIT $5), ranked AS MATERIALIZED (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $6
+    AND numbered.seq % $7::BIGINT != 0
+    AND numbered.created_at < $8::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.created_at AS created_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+        checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -4486,20 +5353,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > $1
-      AND ranked.seq % $2::BIGINT != 0
-      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -4522,16 +5381,48 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=tenant, after=False)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
-  WHERE threads.tenant = $4::VARCHAR
+  WHERE threads.tenant = $1::VARCHAR
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $6)
+  LIMIT $3), ranked AS MATERIALIZED (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $4
+    AND numbered.seq % $5::BIGINT != 0
+    AND numbered.created_at < $6::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.created_at AS created_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+        checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -4546,20 +5437,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > $1
-      AND ranked.seq % $2::BIGINT != 0
-      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -4582,21 +5465,53 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=log, after=True)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
-  WHERE threads.tenant = $4::VARCHAR
-  AND threads.thread_id = $5::VARCHAR
-  AND threads.namespace = $6::VARCHAR
-  AND threads.thread_id >= $7::VARCHAR
-  AND (threads.thread_id > $7::VARCHAR
-    OR threads.namespace > $8::VARCHAR)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.thread_id >= $4::VARCHAR
+  AND (threads.thread_id > $4::VARCHAR
+    OR threads.namespace > $5::VARCHAR)
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $10)
+  LIMIT $7), ranked AS MATERIALIZED (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $8
+    AND numbered.seq % $9::BIGINT != 0
+    AND numbered.created_at < $10::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.created_at AS created_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+        checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -4611,20 +5526,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > $1
-      AND ranked.seq % $2::BIGINT != 0
-      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -4647,18 +5554,50 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=log, after=False)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
-  WHERE threads.tenant = $4::VARCHAR
-  AND threads.thread_id = $5::VARCHAR
-  AND threads.namespace = $6::VARCHAR
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $8)
+  LIMIT $5), ranked AS MATERIALIZED (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $6
+    AND numbered.seq % $7::BIGINT != 0
+    AND numbered.created_at < $8::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.created_at AS created_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+        checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -4673,20 +5612,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > $1
-      AND ranked.seq % $2::BIGINT != 0
-      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -4709,20 +5640,52 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=thread, after=True)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
-  WHERE threads.tenant = $4::VARCHAR
-  AND threads.thread_id = $5::VARCHAR
-  AND threads.thread_id >= $6::VARCHAR
-  AND (threads.thread_id > $6::VARCHAR
-    OR threads.namespace > $7::VARCHAR)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.thread_id >= $3::VARCHAR
+  AND (threads.thread_id > $3::VARCHAR
+    OR threads.namespace > $4::VARCHAR)
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $8::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $9)
+  LIMIT $6), ranked AS MATERIALIZED (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $7
+    AND numbered.seq % $8::BIGINT != 0
+    AND numbered.created_at < $9::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.created_at AS created_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+        checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -4737,20 +5700,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > $1
-      AND ranked.seq % $2::BIGINT != 0
-      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -4773,17 +5728,49 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=thread, after=False)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
-  WHERE threads.tenant = $4::VARCHAR
-  AND threads.thread_id = $5::VARCHAR
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $7)
+  LIMIT $4), ranked AS MATERIALIZED (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $5
+    AND numbered.seq % $6::BIGINT != 0
+    AND numbered.created_at < $7::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.created_at AS created_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+        checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -4798,20 +5785,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > $1
-      AND ranked.seq % $2::BIGINT != 0
-      AND ranked.created_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -5597,6 +6576,24 @@ AND (deltas.seq NOT IN (
       AND base.namespace = $3::VARCHAR)
     SELECT alive.seq
     FROM alive))
+
+-- log.resting.find_resting()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND checkpoints.rests_on = $4::VARCHAR
+ORDER BY checkpoints.seq DESC
+LIMIT $5
+
+-- log.resting.list_resting()
+SELECT checkpoints.checkpoint_id, checkpoints.rests_on
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND checkpoints.rests_on IS NOT NULL
 
 -- log.writes.list_below()
 SELECT threads.namespace, threads.head_id, threads.deleted_at
@@ -8237,9 +9234,10 @@ VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INT
 
 -- transfer.statements.insert_row(table=checkpoints)
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at)
+    raw_size, stored_size, occurred_at, created_at, rests_on)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
-    $8::JSONB, $9::BIGINT, $10::BIGINT, $11::TIMESTAMP WITH TIME ZONE, $12::TIMESTAMP WITH TIME ZONE)
+    $8::JSONB, $9::BIGINT, $10::BIGINT, $11::TIMESTAMP WITH TIME ZONE, $12::TIMESTAMP WITH TIME ZONE,
+    $13::VARCHAR)
 
 -- transfer.statements.insert_row(table=deltas)
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
@@ -8402,7 +9400,8 @@ AND threads.namespace = $3::VARCHAR
 -- transfer.statements.read_rows(table=checkpoints)
 SELECT checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.checkpoint_id,
   checkpoints.parent_id, checkpoints.seq, checkpoints.run_id, checkpoints.meta,
-  checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at, checkpoints.created_at
+  checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at, checkpoints.created_at,
+  checkpoints.rests_on
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.thread_id = $2::VARCHAR
@@ -8741,10 +9740,10 @@ AND checkpoints.seq = $4::BIGINT
 
 -- verify.queries.read_rows()
 SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size,
-  deltas.codec, deltas.checksum, deltas.status, checkpoints.checkpoint_id,
-  checkpoints.raw_size AS named_raw_size, checkpoints.stored_size AS named_stored_size,
-  1 AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
-  base.since_bytes AS base_since_bytes, parent.seq AS parent_at, (
+  deltas.codec, deltas.checksum, deltas.status, checkpoints.checkpoint_id, checkpoints.rests_on,
+  under.seq AS rests_at, checkpoints.raw_size AS named_raw_size,
+  checkpoints.stored_size AS named_stored_size, 1 AS meta_readable, base.kind AS base_kind,
+  base.depth AS base_depth, base.since_bytes AS base_since_bytes, parent.seq AS parent_at, (
   SELECT max(child.seq) AS max_1
   FROM deltas AS child
   WHERE child.tenant = deltas.tenant
@@ -8763,7 +9762,11 @@ AND base.seq = deltas.base_seq LEFT OUTER
 JOIN checkpoints AS parent ON parent.tenant = checkpoints.tenant
 AND parent.thread_id = checkpoints.thread_id
 AND parent.namespace = checkpoints.namespace
-AND parent.checkpoint_id = checkpoints.parent_id
+AND parent.checkpoint_id = checkpoints.parent_id LEFT OUTER
+JOIN checkpoints AS under ON under.tenant = checkpoints.tenant
+AND under.thread_id = checkpoints.thread_id
+AND under.namespace = checkpoints.namespace
+AND under.checkpoint_id = checkpoints.rests_on
 WHERE deltas.tenant = $1::VARCHAR
 AND deltas.thread_id = $2::VARCHAR
 AND deltas.namespace = $3::VARCHAR

@@ -1517,14 +1517,58 @@ AND checkpoints.seq <= (
   OFFSET ?)
 AND checkpoints.seq % ? != ?
 AND checkpoints.created_at < ?
+AND (checkpoints.checkpoint_id NOT IN (
+    WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+      SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+        rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+      FROM (
+        SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+          kept.rests_on AS checkpoint_id
+        FROM checkpoints AS kept
+        WHERE kept.tenant = ?
+        AND kept.thread_id = ?
+        AND kept.namespace = ?
+        AND kept.rests_on IS NOT NULL
+        AND NOT (kept.checkpoint_id != ?
+          AND kept.seq <= (
+            SELECT newest.seq
+            FROM checkpoints AS newest
+            WHERE newest.tenant = ?
+            AND newest.thread_id = ?
+            AND newest.namespace = ?
+            AND newest.checkpoint_id != ?
+            ORDER BY newest.seq DESC
+            LIMIT ?
+            OFFSET ?)
+          AND kept.seq % ? != ?
+          AND kept.created_at < ?)
+        UNION ALL
+        SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+          below.checkpoint_id AS checkpoint_id
+        FROM checkpoints AS below
+        WHERE below.tenant = ?
+        AND below.thread_id = ?
+        AND below.namespace = ?
+        AND below.checkpoint_id = ?) AS rested_on
+      UNION
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+      FROM held
+      JOIN checkpoints ON checkpoints.tenant = held.tenant
+      AND checkpoints.thread_id = held.thread_id
+      AND checkpoints.namespace = held.namespace
+      AND checkpoints.checkpoint_id = held.checkpoint_id
+      WHERE checkpoints.rests_on IS NOT NULL)
+    SELECT held.checkpoint_id
+    FROM held))
 
 -- log.appending.put_checkpoint()
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at)
-VALUES (?, ?, ?, ?, nullif(coalesce(?, ?), ?), ?, ?, ?, ?, ?, ?, ?)
+    raw_size, stored_size, occurred_at, created_at, rests_on)
+VALUES (?, ?, ?, ?, nullif(coalesce(?, ?), ?), ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
 DO UPDATE SET parent_id = nullif(coalesce(?, checkpoints.parent_id), ?), seq = ?, run_id = ?,
-  meta = ?, raw_size = ?, stored_size = ?, occurred_at = ?, created_at = ?
+  meta = ?, raw_size = ?, stored_size = ?, occurred_at = ?, created_at = ?, rests_on = ?
 
 -- log.appending.put_delta()
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
@@ -1546,12 +1590,13 @@ AND threads.namespace = ?
 
 -- log.copying.copy_rows(table=checkpoints)
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at)
+    raw_size, stored_size, occurred_at, created_at, rests_on)
 SELECT checkpoints.tenant AS tenant, ? AS thread_id, ? AS namespace,
   checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
   checkpoints.seq AS seq, checkpoints.run_id AS run_id, checkpoints.meta AS meta,
   checkpoints.raw_size AS raw_size, checkpoints.stored_size AS stored_size,
-  checkpoints.occurred_at AS occurred_at, checkpoints.created_at AS created_at
+  checkpoints.occurred_at AS occurred_at, checkpoints.created_at AS created_at,
+  checkpoints.rests_on AS rests_on
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.thread_id = ?
@@ -2393,9 +2438,13 @@ WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
 -- log.many.forget_listed()
 DELETE FROM checkpoints
 WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
-  WITH found AS (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq
+  WITH RECURSIVE ranked AS (
+    SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+      numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+    WHEN (numbered.newer > ?
+      AND numbered.seq % ? != 0
+      AND numbered.created_at < ?) THEN 1
+    ELSE 0 END AS goes
     FROM (
       WITH listed AS MATERIALIZED (
         SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
@@ -2406,17 +2455,38 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
           FROM json_each(?) AS each) AS each_listed)
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+        checkpoints.created_at AS created_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN listed ON checkpoints.tenant = listed.tenant
       AND checkpoints.thread_id = listed.thread_id
-      AND checkpoints.namespace = listed.namespace) AS ranked
-    WHERE ranked.newer > ?
-    AND ranked.seq % ? != 0
-    AND ranked.created_at < ?
-    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
+      AND checkpoints.namespace = listed.namespace) AS numbered),
+  held(tenant, thread_id, namespace, checkpoint_id) AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.rests_on AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes = 0
+    AND ranked.rests_on IS NOT NULL
+    UNION
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+    FROM held
+    JOIN checkpoints ON checkpoints.tenant = held.tenant
+    AND checkpoints.thread_id = held.thread_id
+    AND checkpoints.namespace = held.namespace
+    AND checkpoints.checkpoint_id = held.checkpoint_id
+    WHERE checkpoints.rests_on IS NOT NULL),
+  found AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq
+    FROM ranked
+    WHERE ranked.goes != 0
+    AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+        SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+        FROM held))
+    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq DESC
     LIMIT ?
     OFFSET ?)
   SELECT found.tenant, found.thread_id, found.namespace, found.seq
@@ -2426,9 +2496,13 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
 DELETE FROM deltas
 WHERE deltas.kind IN ('write')
 AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.label) IN (
-  WITH going AS (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.checkpoint_id AS checkpoint_id
+  WITH RECURSIVE ranked AS (
+    SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+      numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+    WHEN (numbered.newer > ?
+      AND numbered.seq % ? != 0
+      AND numbered.created_at < ?) THEN 1
+    ELSE 0 END AS goes
     FROM (
       WITH listed AS MATERIALIZED (
         SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
@@ -2439,24 +2513,45 @@ AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.label) IN (
           FROM json_each(?) AS each) AS each_listed)
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+        checkpoints.created_at AS created_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+          checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN listed ON checkpoints.tenant = listed.tenant
       AND checkpoints.thread_id = listed.thread_id
-      AND checkpoints.namespace = listed.namespace) AS ranked
-    WHERE ranked.newer > ?
-    AND ranked.seq % ? != 0
-    AND ranked.created_at < ?
-    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
+      AND checkpoints.namespace = listed.namespace) AS numbered),
+  held(tenant, thread_id, namespace, checkpoint_id) AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.rests_on AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes = 0
+    AND ranked.rests_on IS NOT NULL
+    UNION
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+    FROM held
+    JOIN checkpoints ON checkpoints.tenant = held.tenant
+    AND checkpoints.thread_id = held.thread_id
+    AND checkpoints.namespace = held.namespace
+    AND checkpoints.checkpoint_id = held.checkpoint_id
+    WHERE checkpoints.rests_on IS NOT NULL),
+  going AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.checkpoint_id AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes != 0
+    AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+        SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+        FROM held))
+    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq DESC
     LIMIT ?
     OFFSET ?)
   SELECT going.tenant, going.thread_id, going.namespace, going.checkpoint_id
   FROM going)
 
 -- log.many.list_prunable(scope=namespace, after=True)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
@@ -2470,7 +2565,40 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?)
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.seq % ? != 0
+    AND numbered.created_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.created_at AS created_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+        checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2485,20 +2613,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > ?
-      AND ranked.seq % ? != 0
-      AND ranked.created_at < ?) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2521,7 +2641,7 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=namespace, after=False)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
@@ -2532,7 +2652,40 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?)
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.seq % ? != 0
+    AND numbered.created_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.created_at AS created_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+        checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2547,20 +2700,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > ?
-      AND ranked.seq % ? != 0
-      AND ranked.created_at < ?) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2583,7 +2728,7 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=tenant, after=True)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
@@ -2596,7 +2741,40 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?)
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.seq % ? != 0
+    AND numbered.created_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.created_at AS created_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+        checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2611,20 +2789,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > ?
-      AND ranked.seq % ? != 0
-      AND ranked.created_at < ?) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2647,7 +2817,7 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=tenant, after=False)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
@@ -2657,7 +2827,40 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?)
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.seq % ? != 0
+    AND numbered.created_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.created_at AS created_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+        checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2672,20 +2875,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > ?
-      AND ranked.seq % ? != 0
-      AND ranked.created_at < ?) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2708,7 +2903,7 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=log, after=True)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
@@ -2723,7 +2918,40 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?)
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.seq % ? != 0
+    AND numbered.created_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.created_at AS created_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+        checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2738,20 +2966,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > ?
-      AND ranked.seq % ? != 0
-      AND ranked.created_at < ?) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2774,7 +2994,7 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=log, after=False)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
@@ -2786,7 +3006,40 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?)
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.seq % ? != 0
+    AND numbered.created_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.created_at AS created_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+        checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2801,20 +3054,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > ?
-      AND ranked.seq % ? != 0
-      AND ranked.created_at < ?) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2837,7 +3082,7 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=thread, after=True)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
@@ -2851,7 +3096,40 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?)
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.seq % ? != 0
+    AND numbered.created_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.created_at AS created_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+        checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2866,20 +3144,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > ?
-      AND ranked.seq % ? != 0
-      AND ranked.created_at < ?) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2902,7 +3172,7 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=thread, after=False)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
@@ -2913,7 +3183,40 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?)
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.seq % ? != 0
+    AND numbered.created_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.created_at AS created_at, row_number() OVER (PARTITION BY checkpoints.tenant,
+        checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2928,20 +3231,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > ?
-      AND ranked.seq % ? != 0
-      AND ranked.created_at < ?) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.created_at AS created_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -3756,6 +4051,25 @@ AND (deltas.seq NOT IN (
       AND base.namespace = ?)
     SELECT alive.seq
     FROM alive))
+
+-- log.resting.find_resting()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND checkpoints.rests_on = ?
+ORDER BY checkpoints.seq DESC
+LIMIT ?
+OFFSET ?
+
+-- log.resting.list_resting()
+SELECT checkpoints.checkpoint_id, checkpoints.rests_on
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND checkpoints.rests_on IS NOT NULL
 
 -- log.writes.list_below()
 SELECT threads.namespace, threads.head_id, threads.deleted_at
@@ -4959,12 +5273,18 @@ SELECT 'checkpoints' AS name, 'checkpoints' AS owner, 'table' AS kind,
         0) + coalesce(length(namespace), 0) + coalesce(length(checkpoint_id),
         0) + coalesce(length(parent_id), 0) + coalesce(length(seq), 0) + coalesce(length(run_id),
         0) + coalesce(length(meta), 0) + coalesce(length(raw_size), 0) + coalesce(length(stored_size),
-        0) + coalesce(length(occurred_at), 0) + coalesce(length(created_at), 0) + 16), 0) AS bytes
+        0) + coalesce(length(occurred_at), 0) + coalesce(length(created_at),
+        0) + coalesce(length(rests_on), 0) + 16), 0) AS bytes
 FROM checkpoints
 UNION ALL
 SELECT 'pk_checkpoints' AS name, 'checkpoints' AS owner, 'index' AS kind,
   coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
         0) + coalesce(length(namespace), 0) + coalesce(length(checkpoint_id), 0) + 16), 0) AS bytes
+FROM checkpoints
+UNION ALL
+SELECT 'ix_checkpoints_rests_on' AS name, 'checkpoints' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
+        0) + coalesce(length(namespace), 0) + coalesce(length(rests_on), 0) + 16), 0) AS bytes
 FROM checkpoints
 UNION ALL
 SELECT 'ix_checkpoints_run_id' AS name, 'checkpoints' AS owner, 'index' AS kind,
@@ -5677,8 +5997,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- transfer.statements.insert_row(table=checkpoints)
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    raw_size, stored_size, occurred_at, created_at, rests_on)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- transfer.statements.insert_row(table=deltas)
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
@@ -5834,7 +6154,8 @@ AND threads.namespace = ?
 -- transfer.statements.read_rows(table=checkpoints)
 SELECT checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.checkpoint_id,
   checkpoints.parent_id, checkpoints.seq, checkpoints.run_id, checkpoints.meta,
-  checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at, checkpoints.created_at
+  checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at, checkpoints.created_at,
+  checkpoints.rests_on
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.thread_id = ?
@@ -6192,10 +6513,11 @@ AND checkpoints.seq = ?
 
 -- verify.queries.read_rows()
 SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size,
-  deltas.codec, deltas.checksum, deltas.status, checkpoints.checkpoint_id,
-  checkpoints.raw_size AS named_raw_size, checkpoints.stored_size AS named_stored_size,
-  json_valid(checkpoints.meta) AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
-  base.since_bytes AS base_since_bytes, parent.seq AS parent_at, (
+  deltas.codec, deltas.checksum, deltas.status, checkpoints.checkpoint_id, checkpoints.rests_on,
+  under.seq AS rests_at, checkpoints.raw_size AS named_raw_size,
+  checkpoints.stored_size AS named_stored_size, json_valid(checkpoints.meta) AS meta_readable,
+  base.kind AS base_kind, base.depth AS base_depth, base.since_bytes AS base_since_bytes,
+  parent.seq AS parent_at, (
   SELECT max(child.seq) AS max_1
   FROM deltas AS child
   WHERE child.tenant = deltas.tenant
@@ -6214,7 +6536,11 @@ AND base.seq = deltas.base_seq LEFT OUTER
 JOIN checkpoints AS parent ON parent.tenant = checkpoints.tenant
 AND parent.thread_id = checkpoints.thread_id
 AND parent.namespace = checkpoints.namespace
-AND parent.checkpoint_id = checkpoints.parent_id
+AND parent.checkpoint_id = checkpoints.parent_id LEFT OUTER
+JOIN checkpoints AS under ON under.tenant = checkpoints.tenant
+AND under.thread_id = checkpoints.thread_id
+AND under.namespace = checkpoints.namespace
+AND under.checkpoint_id = checkpoints.rests_on
 WHERE deltas.tenant = ?
 AND deltas.thread_id = ?
 AND deltas.namespace = ?

@@ -22,7 +22,7 @@ from memalchemy.database import HostConnection
 from memalchemy.dialects.lists import LISTED
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
-from memalchemy.keys import encode_namespace
+from memalchemy.keys import check_list, encode_namespace
 from memalchemy.search.items import search_items
 from memalchemy.search.scope import scope_binds
 from memalchemy.search.vectors import Wanted, check_vector, nearest
@@ -171,7 +171,7 @@ class Searching(Listing):
             if embedding is None and mode == "vector":
                 return []
         found: list[StoreItem] = []
-        for namespace in namespaces:
+        for namespace in check_list(namespaces, "namespaces"):
             found += await self.search(
                 namespace,
                 query,

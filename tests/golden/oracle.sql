@@ -642,10 +642,17 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.snapshots.read_snapshot(which=latest)
 WITH chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size, codec,
     checksum, payload) AS (
-  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
-    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
-    deltas.checksum AS checksum, deltas.payload AS payload
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints parent
+    WHERE parent.tenant = checkpoints.tenant
+    AND parent.thread_id = checkpoints.thread_id
+    AND parent.namespace = checkpoints.namespace
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -728,10 +735,17 @@ AND deltas.label = (
 -- checkpoints.snapshots.read_snapshot(which=named)
 WITH chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size, codec,
     checksum, payload) AS (
-  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
-    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
-    deltas.checksum AS checksum, deltas.payload AS payload
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints parent
+    WHERE parent.tenant = checkpoints.tenant
+    AND parent.thread_id = checkpoints.thread_id
+    AND parent.namespace = checkpoints.namespace
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -782,10 +796,17 @@ AND deltas.label = :p_checkpoint_id
 -- checkpoints.snapshots.read_snapshot(which=highest)
 WITH chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size, codec,
     checksum, payload) AS (
-  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
-    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
-    deltas.checksum AS checksum, deltas.payload AS payload
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints parent
+    WHERE parent.tenant = checkpoints.tenant
+    AND parent.thread_id = checkpoints.thread_id
+    AND parent.namespace = checkpoints.namespace
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -897,13 +918,17 @@ WITH needed(seq, base_seq) AS (
   WHERE base.tenant = :k_tenant
   AND base.thread_id = :k_thread_id
   AND base.namespace = :k_namespace)
-SELECT name.checkpoint_id, name.parent_id, deltas.seq, deltas.base_seq, deltas.depth,
-  deltas.since_bytes, deltas.raw_size, deltas.codec, deltas.checksum, deltas.payload
+SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
+  deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas LEFT OUTER
 JOIN checkpoints name ON name.tenant = deltas.tenant
 AND name.thread_id = deltas.thread_id
 AND name.namespace = deltas.namespace
-AND name.seq = deltas.seq
+AND name.seq = deltas.seq LEFT OUTER
+JOIN checkpoints parent ON parent.tenant = name.tenant
+AND parent.thread_id = name.thread_id
+AND parent.namespace = name.namespace
+AND parent.checkpoint_id = name.parent_id
 WHERE deltas.tenant = :k_tenant
 AND deltas.thread_id = :k_thread_id
 AND deltas.namespace = :k_namespace

@@ -628,10 +628,17 @@ LIMIT $5
 -- checkpoints.snapshots.read_snapshot(which=latest)
 WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
     codec, checksum, payload) AS (
-  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
-    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
-    deltas.checksum AS checksum, deltas.payload AS payload
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.tenant = checkpoints.tenant
+    AND parent.thread_id = checkpoints.thread_id
+    AND parent.namespace = checkpoints.namespace
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -714,10 +721,17 @@ AND deltas.label = (
 -- checkpoints.snapshots.read_snapshot(which=named)
 WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
     codec, checksum, payload) AS (
-  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
-    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
-    deltas.checksum AS checksum, deltas.payload AS payload
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.tenant = checkpoints.tenant
+    AND parent.thread_id = checkpoints.thread_id
+    AND parent.namespace = checkpoints.namespace
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -768,10 +782,17 @@ AND deltas.label = $4::VARCHAR
 -- checkpoints.snapshots.read_snapshot(which=highest)
 WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
     codec, checksum, payload) AS (
-  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
-    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
-    deltas.checksum AS checksum, deltas.payload AS payload
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.tenant = checkpoints.tenant
+    AND parent.thread_id = checkpoints.thread_id
+    AND parent.namespace = checkpoints.namespace
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -883,13 +904,17 @@ WITH RECURSIVE needed(seq, base_seq) AS (
   WHERE base.tenant = $1::VARCHAR
   AND base.thread_id = $2::VARCHAR
   AND base.namespace = $3::VARCHAR)
-SELECT name.checkpoint_id, name.parent_id, deltas.seq, deltas.base_seq, deltas.depth,
-  deltas.since_bytes, deltas.raw_size, deltas.codec, deltas.checksum, deltas.payload
+SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
+  deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas LEFT OUTER
 JOIN checkpoints AS name ON name.tenant = deltas.tenant
 AND name.thread_id = deltas.thread_id
 AND name.namespace = deltas.namespace
-AND name.seq = deltas.seq
+AND name.seq = deltas.seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.tenant = name.tenant
+AND parent.thread_id = name.thread_id
+AND parent.namespace = name.namespace
+AND parent.checkpoint_id = name.parent_id
 WHERE deltas.tenant = $1::VARCHAR
 AND deltas.thread_id = $2::VARCHAR
 AND deltas.namespace = $3::VARCHAR

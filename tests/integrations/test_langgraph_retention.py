@@ -8,7 +8,9 @@ saver in memory, of which nothing was removed.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
@@ -390,3 +392,25 @@ def test_a_string_prunes_no_threads_of_its_letters(database_url: str, several: A
     assert {*history(both.ours, "a")} == {*history(both.theirs, "a")}
     assert {*history(both.ours, "b")} == {*history(both.theirs, "b")}
     both.saver.close()
+
+
+def test_a_graph_that_runs_while_its_thread_is_pruned_loses_nothing(both: Both) -> None:
+    over = threading.Event()
+
+    def prune() -> None:
+        with MemalchemySaver.from_conn_string(both.url) as other:
+            while not over.is_set():
+                other.prune(["t"])
+                other._bridge.wait(other.checkpointer().prune(keep_last=1, all_namespaces=True))
+
+    with ThreadPoolExecutor() as threads:
+        pruner = threads.submit(prune)
+        try:
+            both.run(10)
+        finally:
+            over.set()
+        pruner.result()
+
+    both.saver.prune(["t"])
+    both.is_as_in_memory()
+    assert both.call("verify")["ok"]

@@ -442,10 +442,15 @@ class Checkpointer:
         All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
         is this namespace's, with its checkpoints and entries.
 
+        A checkpoint that another rests on (see `save`) is not deleted before that one.
+
         A deleted checkpoint's state stays in the database, without a name, while others are stored
         as differences from it; `rewrite` ends that. The words that it was found by go with it,
         unless it is *superseded*, a mere step on the way to the next one of the thread: then that
         one is found by them.
+
+        Raises:
+            Conflict: another checkpoint rests on this one; nothing was deleted.
         """
 
     def delete_below(self, thread_id: str, *, connection: HostConnection | None = None) -> bool:
@@ -461,7 +466,10 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> int:
-        """Delete some checkpoints with their writes, in one transaction; how many were there."""
+        """Delete some checkpoints with their writes, in one transaction; how many were there.
+
+        Those that others rest on (see `Checkpointer.save`) stay.
+        """
 
     def diff(
         self,
@@ -796,6 +804,7 @@ class Checkpointer:
         parent_id: str | None = None,
         expected_parent: str | Unset | None = ...,
         lineage: str | Unset | None = ...,
+        rests_on_parent: bool = False,
         run_id: str | None = None,
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
@@ -814,6 +823,10 @@ class Checkpointer:
                 unless there is none). The check and the save are one.
             lineage: record this as its parent, whether it is there or not (``None``: it has none),
                 for a host that keeps track of that itself; the state is appended to the newest.
+            rests_on_parent: the state is incomplete without its parent, which *parent_id* or
+                *lineage* names and which has to be there: without its state, its pending writes,
+                or what it rests on in turn. Neither retention nor a deletion removes a checkpoint
+                that one that stays rests on.
             run_id: what made it, for `delete_runs`.
             ttl: in place of the checkpointer's own. The last save counts: after one without any,
                 the thread does not expire.
@@ -822,8 +835,8 @@ class Checkpointer:
             NotSerialisable, TooLarge: the state or metadata cannot be stored; nothing was written.
             Conflict: *expected_parent* is not the newest.
             ThreadDeleted: a parent was named and the thread has been deleted since.
-            NotFound: *parent_id* is not there.
-            ValueError: *parent_id* and *lineage* were given.
+            NotFound: *parent_id* is not there, or a parent that the state rests on.
+            ValueError: *parent_id* and *lineage* were given, or *rests_on_parent* and neither.
         """
 
     def search(
@@ -1796,10 +1809,15 @@ class RetainedCheckpointer:
         All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
         is this namespace's, with its checkpoints and entries.
 
+        A checkpoint that another rests on (see `save`) is not deleted before that one.
+
         A deleted checkpoint's state stays in the database, without a name, while others are stored
         as differences from it; `rewrite` ends that. The words that it was found by go with it,
         unless it is *superseded*, a mere step on the way to the next one of the thread: then that
         one is found by them.
+
+        Raises:
+            Conflict: another checkpoint rests on this one; nothing was deleted.
         """
 
     def delete_below(self, thread_id: str, *, connection: HostConnection | None = None) -> bool:
@@ -1815,7 +1833,10 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> int:
-        """Delete some checkpoints with their writes, in one transaction; how many were there."""
+        """Delete some checkpoints with their writes, in one transaction; how many were there.
+
+        Those that others rest on (see `Checkpointer.save`) stay.
+        """
 
     def diff(
         self,
@@ -2171,6 +2192,7 @@ class RetainedCheckpointer:
         parent_id: str | None = None,
         expected_parent: str | Unset | None = ...,
         lineage: str | Unset | None = ...,
+        rests_on_parent: bool = False,
         run_id: str | None = None,
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
@@ -2189,6 +2211,10 @@ class RetainedCheckpointer:
                 unless there is none). The check and the save are one.
             lineage: record this as its parent, whether it is there or not (``None``: it has none),
                 for a host that keeps track of that itself; the state is appended to the newest.
+            rests_on_parent: the state is incomplete without its parent, which *parent_id* or
+                *lineage* names and which has to be there: without its state, its pending writes,
+                or what it rests on in turn. Neither retention nor a deletion removes a checkpoint
+                that one that stays rests on.
             run_id: what made it, for `delete_runs`.
             ttl: in place of the checkpointer's own. The last save counts: after one without any,
                 the thread does not expire.
@@ -2197,8 +2223,8 @@ class RetainedCheckpointer:
             NotSerialisable, TooLarge: the state or metadata cannot be stored; nothing was written.
             Conflict: *expected_parent* is not the newest.
             ThreadDeleted: a parent was named and the thread has been deleted since.
-            NotFound: *parent_id* is not there.
-            ValueError: *parent_id* and *lineage* were given.
+            NotFound: *parent_id* is not there, or a parent that the state rests on.
+            ValueError: *parent_id* and *lineage* were given, or *rests_on_parent* and neither.
         """
 
     def search(

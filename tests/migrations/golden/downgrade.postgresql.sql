@@ -1,5 +1,13 @@
 BEGIN;
 
+-- Running downgrade 0004 -> 0003
+
+DROP INDEX ix_checkpoints_rests_on;
+
+ALTER TABLE checkpoints DROP COLUMN rests_on;
+
+UPDATE memalchemy_version SET version_num='0003' WHERE memalchemy_version.version_num = '0004';
+
 -- Running downgrade 0003 -> 0002
 
 DROP INDEX ix_store_items_search;

@@ -224,9 +224,17 @@ CREATE TRIGGER embeddings_resize AFTER UPDATE OF dimensions ON embeddings WHEN o
 
 UPDATE memalchemy_version SET version_num='0003' WHERE memalchemy_version.version_num = '0002';
 
+-- Running upgrade 0003 -> 0004
+
+ALTER TABLE checkpoints ADD COLUMN rests_on VARCHAR(255);
+
+CREATE INDEX ix_checkpoints_rests_on ON checkpoints (tenant, thread_id, namespace, rests_on) WHERE rests_on IS NOT NULL;
+
+UPDATE memalchemy_version SET version_num='0004' WHERE memalchemy_version.version_num = '0003';
+
 DELETE FROM store_items WHERE tenant = '~' AND namespace = '/~memalchemy/' AND key = 'schema';
 
-INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0003"}', 1, 'none', 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, X'2D');
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0004"}', 1, 'none', 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, X'2D');
 
 COMMIT;
 

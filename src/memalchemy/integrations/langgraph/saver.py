@@ -26,11 +26,10 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import CheckpointInfo, Packed, Seconds, Snapshot
-from memalchemy.database import Database
+from memalchemy.database import Database, HostConnection
 from memalchemy.integrations.langgraph import shapes
 from memalchemy.integrations.langgraph.blocking import Blocking
 from memalchemy.keys import check_list
@@ -379,7 +378,7 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
                 async with self.db.transaction() as tx:
                     await self._keep_latest(thread_id, tx)
 
-    async def _keep_latest(self, thread_id: str, tx: AsyncConnection) -> None:
+    async def _keep_latest(self, thread_id: str, tx: HostConnection) -> None:
         names: dict[str, list[CheckpointInfo]] = {}
         for place in await self.checkpointer().namespaces(thread_id, connection=tx):
             checkpoint_ns = shapes.checkpoint_ns_of(place)

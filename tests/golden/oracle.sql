@@ -2214,6 +2214,16 @@ WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 
@@ -2223,6 +2233,16 @@ FROM threads
 WHERE threads.tenant = :k_tenant
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 
@@ -2234,6 +2254,16 @@ AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 
@@ -2244,6 +2274,16 @@ WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 
@@ -3131,6 +3171,16 @@ AND (threads.thread_id > :p_thread_id
   OR threads.namespace > :p_namespace)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 ORDER BY threads.thread_id, threads.namespace
@@ -3154,6 +3204,16 @@ WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 ORDER BY threads.thread_id, threads.namespace
@@ -3179,6 +3239,16 @@ AND (threads.thread_id > :p_thread_id
   OR threads.namespace > :p_namespace)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 ORDER BY threads.thread_id, threads.namespace
@@ -3201,6 +3271,16 @@ FROM threads
 WHERE threads.tenant = :k_tenant
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 ORDER BY threads.thread_id, threads.namespace
@@ -3228,6 +3308,16 @@ AND (threads.thread_id > :p_thread_id
   OR threads.namespace > :p_namespace)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 ORDER BY threads.thread_id, threads.namespace
@@ -3252,6 +3342,16 @@ AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 ORDER BY threads.thread_id, threads.namespace
@@ -3278,6 +3378,16 @@ AND (threads.thread_id > :p_thread_id
   OR threads.namespace > :p_namespace)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 ORDER BY threads.thread_id, threads.namespace
@@ -3301,6 +3411,16 @@ WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 ORDER BY threads.thread_id, threads.namespace

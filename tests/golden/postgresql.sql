@@ -4961,8 +4961,18 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $4::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $3::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
 
 -- log.many.count_logs(which=stale, scope=tenant)
 SELECT count(*) AS count_1
@@ -4970,8 +4980,18 @@ FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $2::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $3::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $4::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $3::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $2::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
 
 -- log.many.count_logs(which=stale, scope=log)
 SELECT count(*) AS count_1
@@ -4981,8 +5001,18 @@ AND threads.thread_id = $2::VARCHAR
 AND threads.namespace = $3::VARCHAR
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $5::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $4::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
 
 -- log.many.count_logs(which=stale, scope=thread)
 SELECT count(*) AS count_1
@@ -4991,8 +5021,18 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $4::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $3::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
 
 -- log.many.empty_listed(table=checkpoints)
 DELETE FROM checkpoints
@@ -5858,10 +5898,20 @@ AND (threads.thread_id > $3::VARCHAR
   OR threads.namespace > $4::VARCHAR)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $6::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $5::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $7::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $8::TIMESTAMP WITH TIME ZONE)
 ORDER BY threads.thread_id, threads.namespace
-LIMIT $8
+LIMIT $9
 
 -- log.many.list_stale(scope=namespace, after=False)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
@@ -5881,10 +5931,20 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $4::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $3::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
 ORDER BY threads.thread_id, threads.namespace
-LIMIT $6
+LIMIT $7
 
 -- log.many.list_stale(scope=tenant, after=True)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
@@ -5906,10 +5966,20 @@ AND (threads.thread_id > $2::VARCHAR
   OR threads.namespace > $3::VARCHAR)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $5::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $4::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
 ORDER BY threads.thread_id, threads.namespace
-LIMIT $7
+LIMIT $8
 
 -- log.many.list_stale(scope=tenant, after=False)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
@@ -5928,10 +5998,20 @@ FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $2::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $3::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $4::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $3::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $2::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
 ORDER BY threads.thread_id, threads.namespace
-LIMIT $5
+LIMIT $6
 
 -- log.many.list_stale(scope=log, after=True)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
@@ -5955,10 +6035,20 @@ AND (threads.thread_id > $4::VARCHAR
   OR threads.namespace > $5::VARCHAR)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $7::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $8::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $7::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $6::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $8::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $9::TIMESTAMP WITH TIME ZONE)
 ORDER BY threads.thread_id, threads.namespace
-LIMIT $9
+LIMIT $10
 
 -- log.many.list_stale(scope=log, after=False)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
@@ -5979,10 +6069,20 @@ AND threads.thread_id = $2::VARCHAR
 AND threads.namespace = $3::VARCHAR
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $5::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $4::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
 ORDER BY threads.thread_id, threads.namespace
-LIMIT $7
+LIMIT $8
 
 -- log.many.list_stale(scope=thread, after=True)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
@@ -6005,10 +6105,20 @@ AND (threads.thread_id > $3::VARCHAR
   OR threads.namespace > $4::VARCHAR)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $6::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $5::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $7::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $8::TIMESTAMP WITH TIME ZONE)
 ORDER BY threads.thread_id, threads.namespace
-LIMIT $8
+LIMIT $9
 
 -- log.many.list_stale(scope=thread, after=False)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
@@ -6028,10 +6138,20 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $4::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $3::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
 ORDER BY threads.thread_id, threads.namespace
-LIMIT $6
+LIMIT $7
 
 -- log.many.lock_listed(wait=True)
 SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,

@@ -2359,6 +2359,16 @@ WHERE threads.tenant = ?
 AND threads.namespace = ?
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 
@@ -2368,6 +2378,16 @@ FROM threads
 WHERE threads.tenant = ?
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 
@@ -2379,6 +2399,16 @@ AND threads.thread_id = ?
 AND threads.namespace = ?
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 
@@ -2389,6 +2419,16 @@ WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 
@@ -3304,6 +3344,16 @@ AND (threads.thread_id > ?
   OR threads.namespace > ?)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 ORDER BY threads.thread_id, threads.namespace
@@ -3328,6 +3378,16 @@ WHERE threads.tenant = ?
 AND threads.namespace = ?
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 ORDER BY threads.thread_id, threads.namespace
@@ -3354,6 +3414,16 @@ AND (threads.thread_id > ?
   OR threads.namespace > ?)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 ORDER BY threads.thread_id, threads.namespace
@@ -3377,6 +3447,16 @@ FROM threads
 WHERE threads.tenant = ?
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 ORDER BY threads.thread_id, threads.namespace
@@ -3405,6 +3485,16 @@ AND (threads.thread_id > ?
   OR threads.namespace > ?)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 ORDER BY threads.thread_id, threads.namespace
@@ -3430,6 +3520,16 @@ AND threads.thread_id = ?
 AND threads.namespace = ?
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 ORDER BY threads.thread_id, threads.namespace
@@ -3457,6 +3557,16 @@ AND (threads.thread_id > ?
   OR threads.namespace > ?)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 ORDER BY threads.thread_id, threads.namespace
@@ -3481,6 +3591,16 @@ WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 ORDER BY threads.thread_id, threads.namespace

@@ -414,3 +414,22 @@ def test_a_graph_that_runs_while_its_thread_is_pruned_loses_nothing(both: Both) 
     both.saver.prune(["t"])
     both.is_as_in_memory()
     assert both.call("verify")["ok"]
+
+
+def test_vacuum_leaves_a_subgraph_whose_graph_is_in_use(both: Both) -> None:
+    """One that remembers by itself, and that the graph has not called for a year."""
+
+    async def age(namespaces: str) -> None:
+        async with both.saver.db.transaction() as tx:
+            await tx.exec_driver_sql(
+                "UPDATE threads SET updated_at = '2020-01-01 00:00:00.000000' "
+                f"WHERE namespace LIKE '{namespaces}'"
+            )
+
+    both.saver._bridge.wait(age("/langgraph/_%"))
+    both.call("vacuum", "--older-than-days", "30")
+    both.is_as_in_memory(fewer=False)
+
+    both.saver._bridge.wait(age("/langgraph/%"))
+    both.call("vacuum", "--older-than-days", "30")
+    assert [*both.saver.list(at())] == []

@@ -116,9 +116,24 @@ def _listed(d: Dialect, table: Any) -> ColumnElement[bool]:
 
 
 def stale() -> ColumnElement[bool]:
-    """Idle since ``p_cutoff``, expired, or a tombstone past its day."""
+    """Idle since ``p_cutoff``, expired, or a tombstone past its day.
+
+    A log is not idle while its thread is saved in a namespace above it: a graph may call a subgraph
+    that has a memory of its own once in a while.
+    """
+    above = THREADS.alias("above")
+    start = func.substr(THREADS.c.namespace, 1, func.length(above.c.namespace))
+    in_use = select(literal_column("1")).where(
+        *(above.c[name] == THREADS.c[name] for name in ("tenant", "thread_id")),
+        above.c.namespace != THREADS.c.namespace,
+        above.c.namespace != literal_column("'/'"),  # the root, which has nothing to do with others
+        above.c.namespace == start,
+        above.c.deleted_at.is_(None),
+        above.c.updated_at >= bindparam("p_cutoff"),
+    )
+    idle = and_(THREADS.c.deleted_at.is_(None), THREADS.c.updated_at < bindparam("p_cutoff"))
     return or_(
-        and_(THREADS.c.deleted_at.is_(None), THREADS.c.updated_at < bindparam("p_cutoff")),
+        and_(idle, ~in_use.exists()),
         THREADS.c.expires_at <= bindparam("p_now"),
         THREADS.c.deleted_at < bindparam("p_buried"),
     )

@@ -8,6 +8,11 @@ Revises: 0003
 writes and entries take positions too. An earlier release that still runs saves ordinal 0, which
 retention by number keeps.
 
+``checkpoints.rests_on`` names the checkpoint that a state is whole only together with: a framework
+may store a step as what was written since an earlier one. Its index finds what rests on a
+checkpoint that is to go; it is empty as long as nothing rests on anything, but on Oracle, which has
+no partial index.
+
 ``threads.meta`` held the metadata of a thread's first checkpoint, and outlived that checkpoint. It
 is emptied.
 
@@ -28,6 +33,7 @@ depends_on = None
 # The oldest memalchemy release whose code still works on this schema.
 oldest_release = "0.1.0"
 
+RESTS_ON = "ix_checkpoints_rests_on"
 LOG_KEY = ("tenant", "thread_id", "namespace")
 
 META_TERMS = """(
@@ -100,9 +106,21 @@ def upgrade() -> None:
         f"UPDATE {threads} {alias} SET meta = '{{}}', last_ordinal = "
         f"(SELECT count(*) FROM {checkpoints} named WHERE {same})"
     )
+    rests_on = sa.String(255).with_variant(sa.String(255, collation="C"), "postgresql")
+    op.add_column("checkpoints", sa.Column("rests_on", rests_on, nullable=True), schema=_schema())
+    op.create_index(
+        RESTS_ON,
+        "checkpoints",
+        [*LOG_KEY, "rests_on"],
+        schema=_schema(),
+        postgresql_where=sa.text("rests_on IS NOT NULL"),
+        sqlite_where=sa.text("rests_on IS NOT NULL"),
+    )
 
 
 def downgrade() -> None:
+    op.drop_index(RESTS_ON, "checkpoints", schema=_schema())
+    op.drop_column("checkpoints", "rests_on", schema=_schema())
     if op.get_context().dialect.name == "sqlite":
         _rebuild(explicit=False)
     else:

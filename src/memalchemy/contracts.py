@@ -106,7 +106,8 @@ class PendingWrite:
 class Snapshot:
     """A checkpoint with its state and its pending writes, as of one moment.
 
-    ``writes`` are in the order of (task_path, task_id, index).
+    ``parent_id`` is ``None`` if the parent has been deleted. ``writes`` are in the order of
+    (task_path, task_id, index).
     """
 
     checkpoint_id: str

@@ -11,9 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import TypeVar
 from uuid import uuid4
 
 from memalchemy.errors import TooLarge
+
+T = TypeVar("T")
 
 ESCAPE = "\x1a"
 MAX_ID_CHARACTERS = 255
@@ -146,7 +149,7 @@ def check_namespace(parts: Iterable[str]) -> tuple[str, ...]:
         TooLarge: over 512 bytes as stored.
         ValueError: a part holds a lone surrogate.
     """
-    if isinstance(parts, str) or not isinstance(parts, Iterable):
+    if isinstance(parts, (str, bytes)) or not isinstance(parts, Iterable):
         what = "one string" if isinstance(parts, str) else type(parts).__name__
         raise TypeError(f"a namespace is a tuple of strings, not {what}")
     checked = tuple(parts)
@@ -207,3 +210,15 @@ def parse_namespace(text: str) -> tuple[str, ...]:
     if encode_namespace(parts) != path:
         raise ValueError(f"{text!r} is not a namespace; a ~ in a part is written ~0")
     return parts
+
+
+def check_list(several: Iterable[T], what: str) -> list[T]:
+    """Return *several* as a list; one string, whose letters a loop would take for ids, is none.
+
+    Raises:
+        TypeError: a string, bytes, or nothing that can be iterated over.
+    """
+    if isinstance(several, (str, bytes, bytearray)) or not isinstance(several, Iterable):
+        given = type(several).__name__
+        raise TypeError(f"{what} takes a list, not a {given}: pass [one] for a single one")
+    return list(several)

@@ -123,9 +123,22 @@ class CheckpointRow(Base):
 
     A replacement keeps it, and so does a copy. 0 if an earlier release saved it, uncounted.
     """
+    rests_on: Mapped[str | None] = mapped_column(NAME)
+    """The checkpoint of this log whose state and pending writes this state is incomplete without.
+    That one is not removed while this one is there.
+    """
 
     __table_args__ = (
         UniqueConstraint("tenant", "thread_id", "namespace", "seq"),
+        Index(
+            "ix_checkpoints_rests_on",
+            "tenant",
+            "thread_id",
+            "namespace",
+            "rests_on",
+            postgresql_where=text("rests_on IS NOT NULL"),
+            sqlite_where=text("rests_on IS NOT NULL"),
+        ),
         Index(
             "ix_checkpoints_run_id",
             "tenant",

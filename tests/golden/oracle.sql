@@ -655,10 +655,17 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.snapshots.read_snapshot(which=latest)
 WITH chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size, codec,
     checksum, payload) AS (
-  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
-    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
-    deltas.checksum AS checksum, deltas.payload AS payload
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints parent
+    WHERE parent.tenant = checkpoints.tenant
+    AND parent.thread_id = checkpoints.thread_id
+    AND parent.namespace = checkpoints.namespace
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -741,10 +748,17 @@ AND deltas.label = (
 -- checkpoints.snapshots.read_snapshot(which=named)
 WITH chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size, codec,
     checksum, payload) AS (
-  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
-    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
-    deltas.checksum AS checksum, deltas.payload AS payload
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints parent
+    WHERE parent.tenant = checkpoints.tenant
+    AND parent.thread_id = checkpoints.thread_id
+    AND parent.namespace = checkpoints.namespace
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -795,10 +809,17 @@ AND deltas.label = :p_checkpoint_id
 -- checkpoints.snapshots.read_snapshot(which=highest)
 WITH chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size, codec,
     checksum, payload) AS (
-  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
-    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
-    deltas.checksum AS checksum, deltas.payload AS payload
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints parent
+    WHERE parent.tenant = checkpoints.tenant
+    AND parent.thread_id = checkpoints.thread_id
+    AND parent.namespace = checkpoints.namespace
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -910,13 +931,17 @@ WITH needed(seq, base_seq) AS (
   WHERE base.tenant = :k_tenant
   AND base.thread_id = :k_thread_id
   AND base.namespace = :k_namespace)
-SELECT name.checkpoint_id, name.parent_id, deltas.seq, deltas.base_seq, deltas.depth,
-  deltas.since_bytes, deltas.raw_size, deltas.codec, deltas.checksum, deltas.payload
+SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
+  deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas LEFT OUTER
 JOIN checkpoints name ON name.tenant = deltas.tenant
 AND name.thread_id = deltas.thread_id
 AND name.namespace = deltas.namespace
-AND name.seq = deltas.seq
+AND name.seq = deltas.seq LEFT OUTER
+JOIN checkpoints parent ON parent.tenant = name.tenant
+AND parent.thread_id = name.thread_id
+AND parent.namespace = name.namespace
+AND parent.checkpoint_id = name.parent_id
 WHERE deltas.tenant = :k_tenant
 AND deltas.thread_id = :k_thread_id
 AND deltas.namespace = :k_namespace
@@ -1534,12 +1559,57 @@ AND checkpoints.seq <= (
   FETCH FIRST 1 ROWS ONLY)
 AND mod(checkpoints.ordinal, :p_every) != :param_2
 AND checkpoints.occurred_at < :p_cutoff
+AND (checkpoints.checkpoint_id NOT IN (
+    WITH held(tenant, thread_id, namespace, checkpoint_id) AS (
+      SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+        rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+      FROM (
+        SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+          kept.rests_on AS checkpoint_id
+        FROM checkpoints kept
+        WHERE kept.tenant = :k_tenant
+        AND kept.thread_id = :k_thread_id
+        AND kept.namespace = :k_namespace
+        AND kept.rests_on IS NOT NULL
+        AND NOT (kept.checkpoint_id != :p_checkpoint_id
+          AND kept.seq <= (
+            SELECT newest.seq
+            FROM checkpoints newest
+            WHERE newest.tenant = :k_tenant
+            AND newest.thread_id = :k_thread_id
+            AND newest.namespace = :k_namespace
+            AND newest.checkpoint_id != :p_checkpoint_id
+            ORDER BY newest.seq DESC
+            OFFSET :p_keep ROWS
+            FETCH FIRST 1 ROWS ONLY)
+          AND mod(kept.ordinal, :p_every) != :param_4
+          AND kept.occurred_at < :p_cutoff)
+        UNION ALL
+        SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+          below.checkpoint_id AS checkpoint_id
+        FROM checkpoints below
+        WHERE below.tenant = :k_tenant
+        AND below.thread_id = :k_thread_id
+        AND below.namespace = :k_namespace
+        AND below.checkpoint_id = :p_rests_on) rested_on
+      UNION ALL
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+      FROM held
+      JOIN checkpoints ON checkpoints.tenant = held.tenant
+      AND checkpoints.thread_id = held.thread_id
+      AND checkpoints.namespace = held.namespace
+      AND checkpoints.checkpoint_id = held.checkpoint_id
+      WHERE checkpoints.rests_on IS NOT NULL) CYCLE tenant, thread_id, namespace, checkpoint_id
+    SET goes_round TO '1' DEFAULT '0'
+    SELECT held.checkpoint_id
+    FROM held))
 
 -- log.appending.move_checkpoint()
 UPDATE checkpoints
 SET parent_id=nullif(coalesce(:p_parent_id, checkpoints.parent_id), :p_checkpoint_id), seq=:p_seq,
   run_id=:p_run_id, meta=:p_meta, raw_size=:p_raw_size, stored_size=:p_stored_size,
-  occurred_at=:p_occurred_at, created_at=:p_created_at
+  occurred_at=:p_occurred_at, created_at=:p_created_at, rests_on=:p_rests_on
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.thread_id = :k_thread_id
 AND checkpoints.namespace = :k_namespace
@@ -1547,10 +1617,10 @@ AND checkpoints.checkpoint_id = :p_checkpoint_id
 
 -- log.appending.new_checkpoint()
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at, ordinal)
+    raw_size, stored_size, occurred_at, created_at, ordinal, rests_on)
 VALUES (:k_tenant, :k_thread_id, :k_namespace, :p_checkpoint_id, nullif(coalesce(:p_parent_id,
         :p_previous_id), :p_checkpoint_id), :p_seq, :p_run_id, :p_meta, :p_raw_size, :p_stored_size,
-    :p_occurred_at, :p_created_at, :p_ordinal)
+    :p_occurred_at, :p_created_at, :p_ordinal, :p_rests_on)
 
 -- log.appending.put_delta()
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
@@ -1581,13 +1651,13 @@ AND threads.namespace = :k_namespace
 
 -- log.copying.copy_rows(table=checkpoints)
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at, ordinal)
+    raw_size, stored_size, occurred_at, created_at, ordinal, rests_on)
 SELECT checkpoints.tenant AS tenant, :p_thread_id AS thread_id, :p_namespace AS namespace,
   checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
   checkpoints.seq AS seq, checkpoints.run_id AS run_id, checkpoints.meta AS meta,
   checkpoints.raw_size AS raw_size, checkpoints.stored_size AS stored_size,
   checkpoints.occurred_at AS occurred_at, checkpoints.created_at AS created_at,
-  checkpoints.ordinal AS ordinal
+  checkpoints.ordinal AS ordinal, checkpoints.rests_on AS rests_on
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.thread_id = :k_thread_id
@@ -2314,6 +2384,16 @@ WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 
@@ -2323,6 +2403,16 @@ FROM threads
 WHERE threads.tenant = :k_tenant
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 
@@ -2334,6 +2424,16 @@ AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 
@@ -2344,6 +2444,16 @@ WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 
@@ -2398,15 +2508,19 @@ WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
 -- log.many.forget_listed()
 DELETE FROM checkpoints
 WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
-  WITH found AS (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq
+  WITH ranked AS (
+    SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+      numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+    WHEN (numbered.newer > :p_keep
+      AND mod(numbered.ordinal, :p_every) != 0
+      AND numbered.occurred_at < :p_cutoff) THEN 1
+    ELSE 0 END AS goes
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+        checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN (
@@ -2415,11 +2529,31 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
               thread_id VARCHAR2(4000) PATH '$[1]',
               namespace VARCHAR2(4000) PATH '$[2]')) each_) listed ON checkpoints.tenant = listed.tenant
       AND checkpoints.thread_id = listed.thread_id
-      AND checkpoints.namespace = listed.namespace) ranked
-    WHERE ranked.newer > :p_keep
-    AND mod(ranked.ordinal, :p_every) != 0
-    AND ranked.occurred_at < :p_cutoff
-    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
+      AND checkpoints.namespace = listed.namespace) numbered),
+  held(tenant, thread_id, namespace, checkpoint_id) AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.rests_on AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes = 0
+    AND ranked.rests_on IS NOT NULL
+    UNION ALL
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+    FROM held
+    JOIN checkpoints ON checkpoints.tenant = held.tenant
+    AND checkpoints.thread_id = held.thread_id
+    AND checkpoints.namespace = held.namespace
+    AND checkpoints.checkpoint_id = held.checkpoint_id
+    WHERE checkpoints.rests_on IS NOT NULL) CYCLE tenant, thread_id, namespace, checkpoint_id
+  SET goes_round TO '1' DEFAULT '0' , found AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq
+    FROM ranked
+    WHERE ranked.goes != 0
+    AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+        SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+        FROM held))
+    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq DESC
     FETCH FIRST :p_limit ROWS ONLY)
   SELECT found.tenant, found.thread_id, found.namespace, found.seq
   FROM found)
@@ -2428,15 +2562,19 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
 DELETE FROM deltas
 WHERE deltas.kind IN ('write')
 AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.label) IN (
-  WITH going AS (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.checkpoint_id AS checkpoint_id
+  WITH ranked AS (
+    SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+      numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+    WHEN (numbered.newer > :p_keep
+      AND mod(numbered.ordinal, :p_every) != 0
+      AND numbered.occurred_at < :p_cutoff) THEN 1
+    ELSE 0 END AS goes
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+        checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN (
@@ -2445,11 +2583,31 @@ AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.label) IN (
               thread_id VARCHAR2(4000) PATH '$[1]',
               namespace VARCHAR2(4000) PATH '$[2]')) each_) listed ON checkpoints.tenant = listed.tenant
       AND checkpoints.thread_id = listed.thread_id
-      AND checkpoints.namespace = listed.namespace) ranked
-    WHERE ranked.newer > :p_keep
-    AND mod(ranked.ordinal, :p_every) != 0
-    AND ranked.occurred_at < :p_cutoff
-    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
+      AND checkpoints.namespace = listed.namespace) numbered),
+  held(tenant, thread_id, namespace, checkpoint_id) AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.rests_on AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes = 0
+    AND ranked.rests_on IS NOT NULL
+    UNION ALL
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+    FROM held
+    JOIN checkpoints ON checkpoints.tenant = held.tenant
+    AND checkpoints.thread_id = held.thread_id
+    AND checkpoints.namespace = held.namespace
+    AND checkpoints.checkpoint_id = held.checkpoint_id
+    WHERE checkpoints.rests_on IS NOT NULL) CYCLE tenant, thread_id, namespace, checkpoint_id
+  SET goes_round TO '1' DEFAULT '0' , going AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.checkpoint_id AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes != 0
+    AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+        SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+        FROM held))
+    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq DESC
     FETCH FIRST :p_limit ROWS ONLY)
   SELECT going.tenant, going.thread_id, going.namespace, going.checkpoint_id
   FROM going)
@@ -2468,7 +2626,41 @@ WITH page AS (
     OR threads.expires_at > :p_now)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  FETCH FIRST :p_limit ROWS ONLY)
+  FETCH FIRST :p_limit ROWS ONLY),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > :p_keep
+    AND mod(numbered.ordinal, :p_every) != 0
+    AND numbered.occurred_at < :p_cutoff) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION ALL
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL) CYCLE tenant, thread_id, namespace, checkpoint_id
+SET goes_round TO '1' DEFAULT '0'
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2483,21 +2675,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > :p_keep
-      AND mod(ranked.ordinal, :p_every) != 0
-      AND ranked.occurred_at < :p_cutoff) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2530,7 +2713,41 @@ WITH page AS (
     OR threads.expires_at > :p_now)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  FETCH FIRST :p_limit ROWS ONLY)
+  FETCH FIRST :p_limit ROWS ONLY),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > :p_keep
+    AND mod(numbered.ordinal, :p_every) != 0
+    AND numbered.occurred_at < :p_cutoff) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION ALL
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL) CYCLE tenant, thread_id, namespace, checkpoint_id
+SET goes_round TO '1' DEFAULT '0'
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2545,21 +2762,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > :p_keep
-      AND mod(ranked.ordinal, :p_every) != 0
-      AND ranked.occurred_at < :p_cutoff) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2594,7 +2802,41 @@ WITH page AS (
     OR threads.expires_at > :p_now)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  FETCH FIRST :p_limit ROWS ONLY)
+  FETCH FIRST :p_limit ROWS ONLY),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > :p_keep
+    AND mod(numbered.ordinal, :p_every) != 0
+    AND numbered.occurred_at < :p_cutoff) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION ALL
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL) CYCLE tenant, thread_id, namespace, checkpoint_id
+SET goes_round TO '1' DEFAULT '0'
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2609,21 +2851,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > :p_keep
-      AND mod(ranked.ordinal, :p_every) != 0
-      AND ranked.occurred_at < :p_cutoff) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2655,7 +2888,41 @@ WITH page AS (
     OR threads.expires_at > :p_now)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  FETCH FIRST :p_limit ROWS ONLY)
+  FETCH FIRST :p_limit ROWS ONLY),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > :p_keep
+    AND mod(numbered.ordinal, :p_every) != 0
+    AND numbered.occurred_at < :p_cutoff) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION ALL
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL) CYCLE tenant, thread_id, namespace, checkpoint_id
+SET goes_round TO '1' DEFAULT '0'
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2670,21 +2937,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > :p_keep
-      AND mod(ranked.ordinal, :p_every) != 0
-      AND ranked.occurred_at < :p_cutoff) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2721,7 +2979,41 @@ WITH page AS (
     OR threads.expires_at > :p_now)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  FETCH FIRST :p_limit ROWS ONLY)
+  FETCH FIRST :p_limit ROWS ONLY),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > :p_keep
+    AND mod(numbered.ordinal, :p_every) != 0
+    AND numbered.occurred_at < :p_cutoff) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION ALL
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL) CYCLE tenant, thread_id, namespace, checkpoint_id
+SET goes_round TO '1' DEFAULT '0'
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2736,21 +3028,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > :p_keep
-      AND mod(ranked.ordinal, :p_every) != 0
-      AND ranked.occurred_at < :p_cutoff) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2784,7 +3067,41 @@ WITH page AS (
     OR threads.expires_at > :p_now)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  FETCH FIRST :p_limit ROWS ONLY)
+  FETCH FIRST :p_limit ROWS ONLY),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > :p_keep
+    AND mod(numbered.ordinal, :p_every) != 0
+    AND numbered.occurred_at < :p_cutoff) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION ALL
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL) CYCLE tenant, thread_id, namespace, checkpoint_id
+SET goes_round TO '1' DEFAULT '0'
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2799,21 +3116,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > :p_keep
-      AND mod(ranked.ordinal, :p_every) != 0
-      AND ranked.occurred_at < :p_cutoff) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2849,7 +3157,41 @@ WITH page AS (
     OR threads.expires_at > :p_now)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  FETCH FIRST :p_limit ROWS ONLY)
+  FETCH FIRST :p_limit ROWS ONLY),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > :p_keep
+    AND mod(numbered.ordinal, :p_every) != 0
+    AND numbered.occurred_at < :p_cutoff) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION ALL
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL) CYCLE tenant, thread_id, namespace, checkpoint_id
+SET goes_round TO '1' DEFAULT '0'
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2864,21 +3206,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > :p_keep
-      AND mod(ranked.ordinal, :p_every) != 0
-      AND ranked.occurred_at < :p_cutoff) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2911,7 +3244,41 @@ WITH page AS (
     OR threads.expires_at > :p_now)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  FETCH FIRST :p_limit ROWS ONLY)
+  FETCH FIRST :p_limit ROWS ONLY),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > :p_keep
+    AND mod(numbered.ordinal, :p_every) != 0
+    AND numbered.occurred_at < :p_cutoff) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION ALL
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL) CYCLE tenant, thread_id, namespace, checkpoint_id
+SET goes_round TO '1' DEFAULT '0'
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2926,21 +3293,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > :p_keep
-      AND mod(ranked.ordinal, :p_every) != 0
-      AND ranked.occurred_at < :p_cutoff) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2983,6 +3341,16 @@ AND (threads.thread_id > :p_thread_id
   OR threads.namespace > :p_namespace)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 ORDER BY threads.thread_id, threads.namespace
@@ -3006,6 +3374,16 @@ WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 ORDER BY threads.thread_id, threads.namespace
@@ -3031,6 +3409,16 @@ AND (threads.thread_id > :p_thread_id
   OR threads.namespace > :p_namespace)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 ORDER BY threads.thread_id, threads.namespace
@@ -3053,6 +3441,16 @@ FROM threads
 WHERE threads.tenant = :k_tenant
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 ORDER BY threads.thread_id, threads.namespace
@@ -3080,6 +3478,16 @@ AND (threads.thread_id > :p_thread_id
   OR threads.namespace > :p_namespace)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 ORDER BY threads.thread_id, threads.namespace
@@ -3104,6 +3512,16 @@ AND threads.thread_id = :k_thread_id
 AND threads.namespace = :k_namespace
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 ORDER BY threads.thread_id, threads.namespace
@@ -3130,6 +3548,16 @@ AND (threads.thread_id > :p_thread_id
   OR threads.namespace > :p_namespace)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 ORDER BY threads.thread_id, threads.namespace
@@ -3153,6 +3581,16 @@ WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < :p_cutoff
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, :substr_1, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_buried)
 ORDER BY threads.thread_id, threads.namespace
@@ -3750,6 +4188,24 @@ AND (deltas.seq NOT IN (
       AND base.namespace = :k_namespace)
     SELECT alive.seq
     FROM alive))
+
+-- log.resting.find_resting()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.rests_on = :p_checkpoint_id
+ORDER BY checkpoints.seq DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.resting.list_resting()
+SELECT checkpoints.checkpoint_id, checkpoints.rests_on
+FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.thread_id = :k_thread_id
+AND checkpoints.namespace = :k_namespace
+AND checkpoints.rests_on IS NOT NULL
 
 -- log.writes.list_below()
 SELECT threads.namespace, threads.head_id, threads.deleted_at
@@ -5876,9 +6332,9 @@ VALUES (:p_tenant, :p_namespace, :p_key, :p_field, :p_model, :p_part, :p_dimensi
 
 -- transfer.statements.insert_row(table=checkpoints)
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at, ordinal)
+    raw_size, stored_size, occurred_at, created_at, ordinal, rests_on)
 VALUES (:p_tenant, :p_thread_id, :p_namespace, :p_checkpoint_id, :p_parent_id, :p_seq, :p_run_id,
-    :p_meta, :p_raw_size, :p_stored_size, :p_occurred_at, :p_created_at, :p_ordinal)
+    :p_meta, :p_raw_size, :p_stored_size, :p_occurred_at, :p_created_at, :p_ordinal, :p_rests_on)
 
 -- transfer.statements.insert_row(table=deltas)
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
@@ -6051,7 +6507,7 @@ AND threads.namespace = :k_namespace
 SELECT checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.checkpoint_id,
   checkpoints.parent_id, checkpoints.seq, checkpoints.run_id, checkpoints.meta,
   checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at, checkpoints.created_at,
-  checkpoints.ordinal
+  checkpoints.ordinal, checkpoints.rests_on
 FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.thread_id = :k_thread_id
@@ -6380,10 +6836,11 @@ AND checkpoints.seq = :p_seq
 SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size,
   deltas.codec, deltas.checksum, deltas.status, deltas.entry_key, deltas.parent_seq, deltas.label,
   deltas.sort_key, deltas.occurred_at, deltas.stored_at, checkpoints.checkpoint_id,
-  checkpoints.raw_size AS named_raw_size, checkpoints.stored_size AS named_stored_size,
-  checkpoints.run_id, checkpoints.occurred_at AS named_occurred_at,
-  checkpoints.created_at AS named_created_at, 1 AS meta_readable, base.kind AS base_kind,
-  base.depth AS base_depth, base.since_bytes AS base_since_bytes, parent.seq AS parent_at, (
+  checkpoints.rests_on, under.seq AS rests_at, checkpoints.raw_size AS named_raw_size,
+  checkpoints.stored_size AS named_stored_size, checkpoints.run_id,
+  checkpoints.occurred_at AS named_occurred_at, checkpoints.created_at AS named_created_at,
+  1 AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
+  base.since_bytes AS base_since_bytes, parent.seq AS parent_at, (
   SELECT max(child.seq) AS max_1
   FROM deltas child
   WHERE child.tenant = deltas.tenant
@@ -6402,7 +6859,11 @@ AND base.seq = deltas.base_seq LEFT OUTER
 JOIN checkpoints parent ON parent.tenant = checkpoints.tenant
 AND parent.thread_id = checkpoints.thread_id
 AND parent.namespace = checkpoints.namespace
-AND parent.checkpoint_id = checkpoints.parent_id
+AND parent.checkpoint_id = checkpoints.parent_id LEFT OUTER
+JOIN checkpoints under ON under.tenant = checkpoints.tenant
+AND under.thread_id = checkpoints.thread_id
+AND under.namespace = checkpoints.namespace
+AND under.checkpoint_id = checkpoints.rests_on
 WHERE deltas.tenant = :k_tenant
 AND deltas.thread_id = :k_thread_id
 AND deltas.namespace = :k_namespace

@@ -641,10 +641,17 @@ LIMIT $5
 -- checkpoints.snapshots.read_snapshot(which=latest)
 WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
     codec, checksum, payload) AS (
-  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
-    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
-    deltas.checksum AS checksum, deltas.payload AS payload
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.tenant = checkpoints.tenant
+    AND parent.thread_id = checkpoints.thread_id
+    AND parent.namespace = checkpoints.namespace
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -727,10 +734,17 @@ AND deltas.label = (
 -- checkpoints.snapshots.read_snapshot(which=named)
 WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
     codec, checksum, payload) AS (
-  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
-    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
-    deltas.checksum AS checksum, deltas.payload AS payload
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.tenant = checkpoints.tenant
+    AND parent.thread_id = checkpoints.thread_id
+    AND parent.namespace = checkpoints.namespace
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -781,10 +795,17 @@ AND deltas.label = $4::VARCHAR
 -- checkpoints.snapshots.read_snapshot(which=highest)
 WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
     codec, checksum, payload) AS (
-  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
-    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
-    deltas.checksum AS checksum, deltas.payload AS payload
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.tenant = checkpoints.tenant
+    AND parent.thread_id = checkpoints.thread_id
+    AND parent.namespace = checkpoints.namespace
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -896,13 +917,17 @@ WITH RECURSIVE needed(seq, base_seq) AS (
   WHERE base.tenant = $1::VARCHAR
   AND base.thread_id = $2::VARCHAR
   AND base.namespace = $3::VARCHAR)
-SELECT name.checkpoint_id, name.parent_id, deltas.seq, deltas.base_seq, deltas.depth,
-  deltas.since_bytes, deltas.raw_size, deltas.codec, deltas.checksum, deltas.payload
+SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
+  deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas LEFT OUTER
 JOIN checkpoints AS name ON name.tenant = deltas.tenant
 AND name.thread_id = deltas.thread_id
 AND name.namespace = deltas.namespace
-AND name.seq = deltas.seq
+AND name.seq = deltas.seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.tenant = name.tenant
+AND parent.thread_id = name.thread_id
+AND parent.namespace = name.namespace
+AND parent.checkpoint_id = name.parent_id
 WHERE deltas.tenant = $1::VARCHAR
 AND deltas.thread_id = $2::VARCHAR
 AND deltas.namespace = $3::VARCHAR
@@ -1550,18 +1575,62 @@ AND checkpoints.seq <= (
   OFFSET $6)
 AND checkpoints.ordinal % $7::BIGINT != $8::BIGINT
 AND checkpoints.occurred_at < $9::TIMESTAMP WITH TIME ZONE
+AND (checkpoints.checkpoint_id NOT IN (
+    WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+      SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+        rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+      FROM (
+        SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+          kept.rests_on AS checkpoint_id
+        FROM checkpoints AS kept
+        WHERE kept.tenant = $1::VARCHAR
+        AND kept.thread_id = $2::VARCHAR
+        AND kept.namespace = $3::VARCHAR
+        AND kept.rests_on IS NOT NULL
+        AND NOT (kept.checkpoint_id != $4::VARCHAR
+          AND kept.seq <= (
+            SELECT newest.seq
+            FROM checkpoints AS newest
+            WHERE newest.tenant = $1::VARCHAR
+            AND newest.thread_id = $2::VARCHAR
+            AND newest.namespace = $3::VARCHAR
+            AND newest.checkpoint_id != $4::VARCHAR
+            ORDER BY newest.seq DESC
+            LIMIT $10::INTEGER
+            OFFSET $6)
+          AND kept.ordinal % $7::BIGINT != $11::BIGINT
+          AND kept.occurred_at < $9::TIMESTAMP WITH TIME ZONE)
+        UNION ALL
+        SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+          below.checkpoint_id AS checkpoint_id
+        FROM checkpoints AS below
+        WHERE below.tenant = $1::VARCHAR
+        AND below.thread_id = $2::VARCHAR
+        AND below.namespace = $3::VARCHAR
+        AND below.checkpoint_id = $12::VARCHAR) AS rested_on
+      UNION
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+      FROM held
+      JOIN checkpoints ON checkpoints.tenant = held.tenant
+      AND checkpoints.thread_id = held.thread_id
+      AND checkpoints.namespace = held.namespace
+      AND checkpoints.checkpoint_id = held.checkpoint_id
+      WHERE checkpoints.rests_on IS NOT NULL)
+    SELECT held.checkpoint_id
+    FROM held))
 
 -- log.appending.put_checkpoint()
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at, ordinal)
+    raw_size, stored_size, occurred_at, created_at, ordinal, rests_on)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, nullif(coalesce($5::VARCHAR,
         $6::VARCHAR), $4::VARCHAR), $7::BIGINT, $8::VARCHAR, $9::JSONB, $10::BIGINT, $11::BIGINT,
-    $12::TIMESTAMP WITH TIME ZONE, $13::TIMESTAMP WITH TIME ZONE, $14::BIGINT)
+    $12::TIMESTAMP WITH TIME ZONE, $13::TIMESTAMP WITH TIME ZONE, $14::BIGINT, $15::VARCHAR)
 ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
 DO UPDATE SET parent_id = nullif(coalesce($5::VARCHAR, checkpoints.parent_id), $4::VARCHAR),
   seq = $7::BIGINT, run_id = $8::VARCHAR, meta = $9::JSONB, raw_size = $10::BIGINT,
   stored_size = $11::BIGINT, occurred_at = $12::TIMESTAMP WITH TIME ZONE,
-  created_at = $13::TIMESTAMP WITH TIME ZONE
+  created_at = $13::TIMESTAMP WITH TIME ZONE, rests_on = $15::VARCHAR
 
 -- log.appending.put_delta()
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
@@ -1613,19 +1682,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($25::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $30::VARCHAR AS rests_on, nullif(coalesce($25::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
     stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $29::TIMESTAMP WITH TIME ZONE),
+    created_at = $29::TIMESTAMP WITH TIME ZONE, rests_on = $30::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -1639,10 +1708,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $30::INTEGER
-    OFFSET $31)
-  AND checkpoints.ordinal % $32::BIGINT != $33::BIGINT
-  AND checkpoints.occurred_at < $34::TIMESTAMP WITH TIME ZONE
+    LIMIT $31::INTEGER
+    OFFSET $32)
+  AND checkpoints.ordinal % $33::BIGINT != $34::BIGINT
+  AND checkpoints.occurred_at < $35::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $36::INTEGER
+              OFFSET $32)
+            AND kept.ordinal % $33::BIGINT != $37::BIGINT
+            AND kept.occurred_at < $35::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $30::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -1690,19 +1803,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($25::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $30::VARCHAR AS rests_on, nullif(coalesce($25::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
     stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $29::TIMESTAMP WITH TIME ZONE)
+    created_at = $29::TIMESTAMP WITH TIME ZONE, rests_on = $30::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -1740,19 +1853,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
     $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($29::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $29::VARCHAR AS rests_on, nullif(coalesce($30::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($29::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($30::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT,
     stored_size = $27::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $28::TIMESTAMP WITH TIME ZONE),
+    created_at = $28::TIMESTAMP WITH TIME ZONE, rests_on = $29::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -1766,10 +1879,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $30::INTEGER
-    OFFSET $31)
-  AND checkpoints.ordinal % $32::BIGINT != $33::BIGINT
-  AND checkpoints.occurred_at < $34::TIMESTAMP WITH TIME ZONE
+    LIMIT $31::INTEGER
+    OFFSET $32)
+  AND checkpoints.ordinal % $33::BIGINT != $34::BIGINT
+  AND checkpoints.occurred_at < $35::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $36::INTEGER
+              OFFSET $32)
+            AND kept.ordinal % $33::BIGINT != $37::BIGINT
+            AND kept.occurred_at < $35::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $29::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -1810,19 +1967,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
     $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($29::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $29::VARCHAR AS rests_on, nullif(coalesce($30::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($29::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($30::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT,
     stored_size = $27::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $28::TIMESTAMP WITH TIME ZONE)
+    created_at = $28::TIMESTAMP WITH TIME ZONE, rests_on = $29::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -1868,19 +2025,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($26::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $31::VARCHAR AS rests_on, nullif(coalesce($26::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($26::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
     stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $30::TIMESTAMP WITH TIME ZONE),
+    created_at = $30::TIMESTAMP WITH TIME ZONE, rests_on = $31::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -1894,10 +2051,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $31::INTEGER
-    OFFSET $32)
-  AND checkpoints.ordinal % $33::BIGINT != $34::BIGINT
-  AND checkpoints.occurred_at < $35::TIMESTAMP WITH TIME ZONE
+    LIMIT $32::INTEGER
+    OFFSET $33)
+  AND checkpoints.ordinal % $34::BIGINT != $35::BIGINT
+  AND checkpoints.occurred_at < $36::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $37::INTEGER
+              OFFSET $33)
+            AND kept.ordinal % $34::BIGINT != $38::BIGINT
+            AND kept.occurred_at < $36::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $31::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -1946,19 +2147,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($26::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $31::VARCHAR AS rests_on, nullif(coalesce($26::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($26::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
     stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $30::TIMESTAMP WITH TIME ZONE)
+    created_at = $30::TIMESTAMP WITH TIME ZONE, rests_on = $31::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -1997,19 +2198,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($30::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $30::VARCHAR AS rests_on, nullif(coalesce($31::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($30::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
     stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $29::TIMESTAMP WITH TIME ZONE),
+    created_at = $29::TIMESTAMP WITH TIME ZONE, rests_on = $30::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -2023,10 +2224,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $31::INTEGER
-    OFFSET $32)
-  AND checkpoints.ordinal % $33::BIGINT != $34::BIGINT
-  AND checkpoints.occurred_at < $35::TIMESTAMP WITH TIME ZONE
+    LIMIT $32::INTEGER
+    OFFSET $33)
+  AND checkpoints.ordinal % $34::BIGINT != $35::BIGINT
+  AND checkpoints.occurred_at < $36::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $37::INTEGER
+              OFFSET $33)
+            AND kept.ordinal % $34::BIGINT != $38::BIGINT
+            AND kept.occurred_at < $36::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $30::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2068,19 +2313,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($30::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $30::VARCHAR AS rests_on, nullif(coalesce($31::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($30::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
     stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $29::TIMESTAMP WITH TIME ZONE)
+    created_at = $29::TIMESTAMP WITH TIME ZONE, rests_on = $30::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2126,19 +2371,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($25::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $30::VARCHAR AS rests_on, nullif(coalesce($25::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
     stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $29::TIMESTAMP WITH TIME ZONE),
+    created_at = $29::TIMESTAMP WITH TIME ZONE, rests_on = $30::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -2152,10 +2397,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $30::INTEGER
-    OFFSET $31)
-  AND checkpoints.ordinal % $32::BIGINT != $33::BIGINT
-  AND checkpoints.occurred_at < $34::TIMESTAMP WITH TIME ZONE
+    LIMIT $31::INTEGER
+    OFFSET $32)
+  AND checkpoints.ordinal % $33::BIGINT != $34::BIGINT
+  AND checkpoints.occurred_at < $35::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $36::INTEGER
+              OFFSET $32)
+            AND kept.ordinal % $33::BIGINT != $37::BIGINT
+            AND kept.occurred_at < $35::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $30::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2204,19 +2493,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
     $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($25::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $30::VARCHAR AS rests_on, nullif(coalesce($25::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
     stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $29::TIMESTAMP WITH TIME ZONE)
+    created_at = $29::TIMESTAMP WITH TIME ZONE, rests_on = $30::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2255,19 +2544,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
     $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($29::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $29::VARCHAR AS rests_on, nullif(coalesce($30::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($29::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($30::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT,
     stored_size = $27::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $28::TIMESTAMP WITH TIME ZONE),
+    created_at = $28::TIMESTAMP WITH TIME ZONE, rests_on = $29::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -2281,10 +2570,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $30::INTEGER
-    OFFSET $31)
-  AND checkpoints.ordinal % $32::BIGINT != $33::BIGINT
-  AND checkpoints.occurred_at < $34::TIMESTAMP WITH TIME ZONE
+    LIMIT $31::INTEGER
+    OFFSET $32)
+  AND checkpoints.ordinal % $33::BIGINT != $34::BIGINT
+  AND checkpoints.occurred_at < $35::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $36::INTEGER
+              OFFSET $32)
+            AND kept.ordinal % $33::BIGINT != $37::BIGINT
+            AND kept.occurred_at < $35::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $29::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2326,19 +2659,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
     $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($29::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $29::VARCHAR AS rests_on, nullif(coalesce($30::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($29::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($30::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT,
     stored_size = $27::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $28::TIMESTAMP WITH TIME ZONE)
+    created_at = $28::TIMESTAMP WITH TIME ZONE, rests_on = $29::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2392,19 +2725,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($27::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $32::VARCHAR AS rests_on, nullif(coalesce($27::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($27::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
     stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $31::TIMESTAMP WITH TIME ZONE),
+    created_at = $31::TIMESTAMP WITH TIME ZONE, rests_on = $32::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -2418,10 +2751,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $32::INTEGER
-    OFFSET $33)
-  AND checkpoints.ordinal % $34::BIGINT != $35::BIGINT
-  AND checkpoints.occurred_at < $36::TIMESTAMP WITH TIME ZONE
+    LIMIT $33::INTEGER
+    OFFSET $34)
+  AND checkpoints.ordinal % $35::BIGINT != $36::BIGINT
+  AND checkpoints.occurred_at < $37::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $38::INTEGER
+              OFFSET $34)
+            AND kept.ordinal % $35::BIGINT != $39::BIGINT
+            AND kept.occurred_at < $37::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $32::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2478,19 +2855,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($27::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $32::VARCHAR AS rests_on, nullif(coalesce($27::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($27::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
     stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $31::TIMESTAMP WITH TIME ZONE)
+    created_at = $31::TIMESTAMP WITH TIME ZONE, rests_on = $32::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2537,19 +2914,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($31::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $31::VARCHAR AS rests_on, nullif(coalesce($32::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($32::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
     stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $30::TIMESTAMP WITH TIME ZONE),
+    created_at = $30::TIMESTAMP WITH TIME ZONE, rests_on = $31::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -2563,10 +2940,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $32::INTEGER
-    OFFSET $33)
-  AND checkpoints.ordinal % $34::BIGINT != $35::BIGINT
-  AND checkpoints.occurred_at < $36::TIMESTAMP WITH TIME ZONE
+    LIMIT $33::INTEGER
+    OFFSET $34)
+  AND checkpoints.ordinal % $35::BIGINT != $36::BIGINT
+  AND checkpoints.occurred_at < $37::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $38::INTEGER
+              OFFSET $34)
+            AND kept.ordinal % $35::BIGINT != $39::BIGINT
+            AND kept.occurred_at < $37::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $31::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2616,19 +3037,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($31::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $31::VARCHAR AS rests_on, nullif(coalesce($32::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($32::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
     stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $30::TIMESTAMP WITH TIME ZONE)
+    created_at = $30::TIMESTAMP WITH TIME ZONE, rests_on = $31::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2683,19 +3104,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $29::VARCHAR AS run_id, $30::JSONB AS meta,
     $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($28::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $33::VARCHAR AS rests_on, nullif(coalesce($28::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $29::VARCHAR, meta = $30::JSONB, raw_size = $10::BIGINT,
     stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $32::TIMESTAMP WITH TIME ZONE),
+    created_at = $32::TIMESTAMP WITH TIME ZONE, rests_on = $33::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -2709,10 +3130,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $33::INTEGER
-    OFFSET $34)
-  AND checkpoints.ordinal % $35::BIGINT != $36::BIGINT
-  AND checkpoints.occurred_at < $37::TIMESTAMP WITH TIME ZONE
+    LIMIT $34::INTEGER
+    OFFSET $35)
+  AND checkpoints.ordinal % $36::BIGINT != $37::BIGINT
+  AND checkpoints.occurred_at < $38::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $39::INTEGER
+              OFFSET $35)
+            AND kept.ordinal % $36::BIGINT != $40::BIGINT
+            AND kept.occurred_at < $38::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $33::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2770,19 +3235,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $29::VARCHAR AS run_id, $30::JSONB AS meta,
     $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($28::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $33::VARCHAR AS rests_on, nullif(coalesce($28::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $29::VARCHAR, meta = $30::JSONB, raw_size = $10::BIGINT,
     stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $32::TIMESTAMP WITH TIME ZONE)
+    created_at = $32::TIMESTAMP WITH TIME ZONE, rests_on = $33::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2830,19 +3295,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($32::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $32::VARCHAR AS rests_on, nullif(coalesce($33::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($32::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
     stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $31::TIMESTAMP WITH TIME ZONE),
+    created_at = $31::TIMESTAMP WITH TIME ZONE, rests_on = $32::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -2856,10 +3321,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $33::INTEGER
-    OFFSET $34)
-  AND checkpoints.ordinal % $35::BIGINT != $36::BIGINT
-  AND checkpoints.occurred_at < $37::TIMESTAMP WITH TIME ZONE
+    LIMIT $34::INTEGER
+    OFFSET $35)
+  AND checkpoints.ordinal % $36::BIGINT != $37::BIGINT
+  AND checkpoints.occurred_at < $38::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $39::INTEGER
+              OFFSET $35)
+            AND kept.ordinal % $36::BIGINT != $40::BIGINT
+            AND kept.occurred_at < $38::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $32::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -2910,19 +3419,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($32::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $32::VARCHAR AS rests_on, nullif(coalesce($33::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($32::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
     stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $31::TIMESTAMP WITH TIME ZONE)
+    created_at = $31::TIMESTAMP WITH TIME ZONE, rests_on = $32::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -2977,19 +3486,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($27::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $32::VARCHAR AS rests_on, nullif(coalesce($27::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($27::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
     stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $31::TIMESTAMP WITH TIME ZONE),
+    created_at = $31::TIMESTAMP WITH TIME ZONE, rests_on = $32::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -3003,10 +3512,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $32::INTEGER
-    OFFSET $33)
-  AND checkpoints.ordinal % $34::BIGINT != $35::BIGINT
-  AND checkpoints.occurred_at < $36::TIMESTAMP WITH TIME ZONE
+    LIMIT $33::INTEGER
+    OFFSET $34)
+  AND checkpoints.ordinal % $35::BIGINT != $36::BIGINT
+  AND checkpoints.occurred_at < $37::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $38::INTEGER
+              OFFSET $34)
+            AND kept.ordinal % $35::BIGINT != $39::BIGINT
+            AND kept.occurred_at < $37::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $32::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -3064,19 +3617,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
     $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($27::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $32::VARCHAR AS rests_on, nullif(coalesce($27::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET parent_id = nullif(coalesce($27::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
     stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $31::TIMESTAMP WITH TIME ZONE)
+    created_at = $31::TIMESTAMP WITH TIME ZONE, rests_on = $32::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -3124,19 +3677,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($31::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $31::VARCHAR AS rests_on, nullif(coalesce($32::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($32::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
     stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $30::TIMESTAMP WITH TIME ZONE),
+    created_at = $30::TIMESTAMP WITH TIME ZONE, rests_on = $31::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -3150,10 +3703,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $32::INTEGER
-    OFFSET $33)
-  AND checkpoints.ordinal % $34::BIGINT != $35::BIGINT
-  AND checkpoints.occurred_at < $36::TIMESTAMP WITH TIME ZONE
+    LIMIT $33::INTEGER
+    OFFSET $34)
+  AND checkpoints.ordinal % $35::BIGINT != $36::BIGINT
+  AND checkpoints.occurred_at < $37::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $38::INTEGER
+              OFFSET $34)
+            AND kept.ordinal % $35::BIGINT != $39::BIGINT
+            AND kept.occurred_at < $37::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $31::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -3204,19 +3801,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
     $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($31::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $31::VARCHAR AS rests_on, nullif(coalesce($32::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($32::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
     stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $30::TIMESTAMP WITH TIME ZONE)
+    created_at = $30::TIMESTAMP WITH TIME ZONE, rests_on = $31::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -3259,19 +3856,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $31::JSONB AS meta,
     $10::BIGINT AS raw_size, $32::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $33::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($34::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $34::VARCHAR AS rests_on, nullif(coalesce($35::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($34::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($35::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $30::VARCHAR, meta = $31::JSONB, raw_size = $10::BIGINT,
     stored_size = $32::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $33::TIMESTAMP WITH TIME ZONE),
+    created_at = $33::TIMESTAMP WITH TIME ZONE, rests_on = $34::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -3285,10 +3882,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $35::INTEGER
-    OFFSET $36)
-  AND checkpoints.ordinal % $37::BIGINT != $38::BIGINT
-  AND checkpoints.occurred_at < $39::TIMESTAMP WITH TIME ZONE
+    LIMIT $36::INTEGER
+    OFFSET $37)
+  AND checkpoints.ordinal % $38::BIGINT != $39::BIGINT
+  AND checkpoints.occurred_at < $40::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $41::INTEGER
+              OFFSET $37)
+            AND kept.ordinal % $38::BIGINT != $42::BIGINT
+            AND kept.occurred_at < $40::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $34::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -3334,19 +3975,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $31::JSONB AS meta,
     $10::BIGINT AS raw_size, $32::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $33::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($34::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $34::VARCHAR AS rests_on, nullif(coalesce($35::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($34::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($35::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $30::VARCHAR, meta = $31::JSONB, raw_size = $10::BIGINT,
     stored_size = $32::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $33::TIMESTAMP WITH TIME ZONE)
+    created_at = $33::TIMESTAMP WITH TIME ZONE, rests_on = $34::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -3390,19 +4031,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $31::JSONB AS meta,
     $10::BIGINT AS raw_size, $32::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $33::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($34::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $34::VARCHAR AS rests_on, nullif(coalesce($35::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($34::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($35::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $30::VARCHAR, meta = $31::JSONB, raw_size = $10::BIGINT,
     stored_size = $32::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $33::TIMESTAMP WITH TIME ZONE),
+    created_at = $33::TIMESTAMP WITH TIME ZONE, rests_on = $34::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -3416,10 +4057,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $35::INTEGER
-    OFFSET $36)
-  AND checkpoints.ordinal % $37::BIGINT != $38::BIGINT
-  AND checkpoints.occurred_at < $39::TIMESTAMP WITH TIME ZONE
+    LIMIT $36::INTEGER
+    OFFSET $37)
+  AND checkpoints.ordinal % $38::BIGINT != $39::BIGINT
+  AND checkpoints.occurred_at < $40::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $41::INTEGER
+              OFFSET $37)
+            AND kept.ordinal % $38::BIGINT != $42::BIGINT
+            AND kept.occurred_at < $40::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $34::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -3466,19 +4151,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $31::JSONB AS meta,
     $10::BIGINT AS raw_size, $32::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $33::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($34::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $34::VARCHAR AS rests_on, nullif(coalesce($35::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($34::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($35::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $30::VARCHAR, meta = $31::JSONB, raw_size = $10::BIGINT,
     stored_size = $32::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $33::TIMESTAMP WITH TIME ZONE)
+    created_at = $33::TIMESTAMP WITH TIME ZONE, rests_on = $34::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -3522,19 +4207,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $31::JSONB AS meta,
     $10::BIGINT AS raw_size, $32::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $33::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($34::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $34::VARCHAR AS rests_on, nullif(coalesce($35::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($34::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($35::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $30::VARCHAR, meta = $31::JSONB, raw_size = $10::BIGINT,
     stored_size = $32::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $33::TIMESTAMP WITH TIME ZONE),
+    created_at = $33::TIMESTAMP WITH TIME ZONE, rests_on = $34::VARCHAR),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.tenant = $1::VARCHAR
   AND checkpoints.thread_id = $2::VARCHAR
@@ -3548,10 +4233,54 @@ retained AS (DELETE FROM checkpoints
     AND newest.namespace = $3::VARCHAR
     AND newest.checkpoint_id != $22::VARCHAR
     ORDER BY newest.seq DESC
-    LIMIT $35::INTEGER
-    OFFSET $36)
-  AND checkpoints.ordinal % $37::BIGINT != $38::BIGINT
-  AND checkpoints.occurred_at < $39::TIMESTAMP WITH TIME ZONE
+    LIMIT $36::INTEGER
+    OFFSET $37)
+  AND checkpoints.ordinal % $38::BIGINT != $39::BIGINT
+  AND checkpoints.occurred_at < $40::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+            kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.tenant = $1::VARCHAR
+          AND kept.thread_id = $2::VARCHAR
+          AND kept.namespace = $3::VARCHAR
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $22::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.tenant = $1::VARCHAR
+              AND newest.thread_id = $2::VARCHAR
+              AND newest.namespace = $3::VARCHAR
+              AND newest.checkpoint_id != $22::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $41::INTEGER
+              OFFSET $37)
+            AND kept.ordinal % $38::BIGINT != $42::BIGINT
+            AND kept.occurred_at < $40::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+            below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.tenant = $1::VARCHAR
+          AND below.thread_id = $2::VARCHAR
+          AND below.namespace = $3::VARCHAR
+          AND below.checkpoint_id = $34::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+        FROM held
+        JOIN checkpoints ON checkpoints.tenant = held.tenant
+        AND checkpoints.thread_id = held.thread_id
+        AND checkpoints.namespace = held.namespace
+        AND checkpoints.checkpoint_id = held.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT held.checkpoint_id
+      FROM held))
   AND (EXISTS (
       SELECT head.seq
       FROM head)))
@@ -3598,19 +4327,19 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   FROM head
   WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
     $22::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $31::JSONB AS meta,
     $10::BIGINT AS raw_size, $32::BIGINT AS stored_size,
     $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $33::TIMESTAMP WITH TIME ZONE AS created_at,
-    nullif(coalesce($34::VARCHAR, head.previous_id), $22::VARCHAR) AS parent_id, head.seq AS seq,
-    head.ordinal AS ordinal
+    $34::VARCHAR AS rests_on, nullif(coalesce($35::VARCHAR, head.previous_id),
+      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
   FROM head
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($34::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
+  DO UPDATE SET parent_id = nullif(coalesce($35::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
     seq = excluded.seq, run_id = $30::VARCHAR, meta = $31::JSONB, raw_size = $10::BIGINT,
     stored_size = $32::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $33::TIMESTAMP WITH TIME ZONE)
+    created_at = $33::TIMESTAMP WITH TIME ZONE, rests_on = $34::VARCHAR)
 SELECT head.seq, head.version, head.epoch, head.previous_id
 FROM head
 
@@ -3635,13 +4364,13 @@ AND threads.namespace = $7::VARCHAR
 
 -- log.copying.copy_rows(table=checkpoints)
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at, ordinal)
+    raw_size, stored_size, occurred_at, created_at, ordinal, rests_on)
 SELECT checkpoints.tenant AS tenant, $1::VARCHAR AS thread_id, $2::VARCHAR AS namespace,
   checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
   checkpoints.seq AS seq, checkpoints.run_id AS run_id, checkpoints.meta AS meta,
   checkpoints.raw_size AS raw_size, checkpoints.stored_size AS stored_size,
   checkpoints.occurred_at AS occurred_at, checkpoints.created_at AS created_at,
-  checkpoints.ordinal AS ordinal
+  checkpoints.ordinal AS ordinal, checkpoints.rests_on AS rests_on
 FROM checkpoints
 WHERE checkpoints.tenant = $3::VARCHAR
 AND checkpoints.thread_id = $4::VARCHAR
@@ -4150,15 +4879,16 @@ WITH r_rows AS (
     r_given.status AS status, r_given.search_text AS search_text, r_given.occurred_at AS occurred_at,
     r_given.stored_at AS stored_at, r_given.payload AS payload, r_given.run_id AS run_id,
     CAST(r_given.meta AS JSONB) AS meta, r_given.stored_size AS stored_size,
-    r_given.created_at AS created_at
+    r_given.created_at AS created_at, r_given.rests_on AS rests_on
   FROM unnest($1::TEXT[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::BIGINT[], $7::BIGINT[],
       $8::TEXT[], $9::TEXT[], $10::BIGINT[], $11::BIGINT[], $12::INTEGER[], $13::BIGINT[],
       $14::BIGINT[], $15::TEXT[], $16::BIGINT[], $17::TEXT[], $18::TEXT[], $19::SMALLINT[],
       $20::TEXT[], $21::TIMESTAMP WITH TIME ZONE[], $22::TIMESTAMP WITH TIME ZONE[], $23::BYTEA[],
-      $24::TEXT[], $25::TEXT[], $26::BIGINT[], $27::TIMESTAMP WITH TIME ZONE[]) AS r_given(tenant,
-      thread_id, namespace, checkpoint_id, parent_id, back, base_checksum, kind, entry_key, parent_seq,
-      base_seq, depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text,
-      occurred_at, stored_at, payload, run_id, meta, stored_size, created_at)), "new" AS (
+      $24::TEXT[], $25::TEXT[], $26::BIGINT[], $27::TIMESTAMP WITH TIME ZONE[],
+      $28::TEXT[]) AS r_given(tenant, thread_id, namespace, checkpoint_id, parent_id, back,
+      base_checksum, kind, entry_key, parent_seq, base_seq, depth, since_bytes, raw_size, codec,
+      checksum, label, sort_key, status, search_text, occurred_at, stored_at, payload, run_id, meta,
+      stored_size, created_at, rests_on)), "new" AS (
   SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
     r_rows.back AS back
   FROM r_rows
@@ -4173,8 +4903,8 @@ l_rows AS (
   SELECT l_given.tenant AS tenant, l_given.thread_id AS thread_id, l_given.namespace AS namespace,
     l_given.epoch AS epoch, l_given.saves AS saves, l_given.head_id AS head_id, l_given.now AS now,
     l_given.expires_at AS expires_at
-  FROM unnest($28::TEXT[], $29::TEXT[], $30::TEXT[], $31::BIGINT[], $32::BIGINT[], $33::TEXT[],
-      $34::TIMESTAMP WITH TIME ZONE[], $35::TIMESTAMP WITH TIME ZONE[]) AS l_given(tenant, thread_id,
+  FROM unnest($29::TEXT[], $30::TEXT[], $31::TEXT[], $32::BIGINT[], $33::BIGINT[], $34::TEXT[],
+      $35::TIMESTAMP WITH TIME ZONE[], $36::TIMESTAMP WITH TIME ZONE[]) AS l_given(tenant, thread_id,
       namespace, epoch, saves, head_id, now, expires_at)),
 sound AS (
   SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
@@ -4226,12 +4956,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   AND head.thread_id = r_rows.thread_id
   AND head.namespace = r_rows.namespace),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
     r_rows.checkpoint_id AS checkpoint_id, r_rows.run_id AS run_id, r_rows.meta AS meta,
     r_rows.raw_size AS raw_size, r_rows.stored_size AS stored_size,
-    r_rows.occurred_at AS occurred_at, r_rows.created_at AS created_at, coalesce(r_rows.parent_id,
-      head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq, head.last_ordinal - (
+    r_rows.occurred_at AS occurred_at, r_rows.created_at AS created_at, r_rows.rests_on AS rests_on,
+    coalesce(r_rows.parent_id, head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq,
+    head.last_ordinal - (
     SELECT count(*) AS count_2
     FROM "new"
     WHERE "new".tenant = r_rows.tenant
@@ -4245,7 +4976,8 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, run_id = excluded.run_id, meta = excluded.meta,
     raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at,
+    rests_on = excluded.rests_on)
 SELECT head.tenant, head.thread_id, head.namespace, head.next_seq, head.version, head.epoch,
   head.previous_id, head.last_ordinal
 FROM head
@@ -4261,15 +4993,16 @@ WITH r_rows AS (
     r_given.status AS status, r_given.search_text AS search_text, r_given.occurred_at AS occurred_at,
     r_given.stored_at AS stored_at, r_given.payload AS payload, r_given.run_id AS run_id,
     CAST(r_given.meta AS JSONB) AS meta, r_given.stored_size AS stored_size,
-    r_given.created_at AS created_at
+    r_given.created_at AS created_at, r_given.rests_on AS rests_on
   FROM unnest($1::TEXT[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::BIGINT[], $7::BIGINT[],
       $8::TEXT[], $9::TEXT[], $10::BIGINT[], $11::BIGINT[], $12::INTEGER[], $13::BIGINT[],
       $14::BIGINT[], $15::TEXT[], $16::BIGINT[], $17::TEXT[], $18::TEXT[], $19::SMALLINT[],
       $20::TEXT[], $21::TIMESTAMP WITH TIME ZONE[], $22::TIMESTAMP WITH TIME ZONE[], $23::BYTEA[],
-      $24::TEXT[], $25::TEXT[], $26::BIGINT[], $27::TIMESTAMP WITH TIME ZONE[]) AS r_given(tenant,
-      thread_id, namespace, checkpoint_id, parent_id, back, base_checksum, kind, entry_key, parent_seq,
-      base_seq, depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text,
-      occurred_at, stored_at, payload, run_id, meta, stored_size, created_at)), "new" AS (
+      $24::TEXT[], $25::TEXT[], $26::BIGINT[], $27::TIMESTAMP WITH TIME ZONE[],
+      $28::TEXT[]) AS r_given(tenant, thread_id, namespace, checkpoint_id, parent_id, back,
+      base_checksum, kind, entry_key, parent_seq, base_seq, depth, since_bytes, raw_size, codec,
+      checksum, label, sort_key, status, search_text, occurred_at, stored_at, payload, run_id, meta,
+      stored_size, created_at, rests_on)), "new" AS (
   SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
     r_rows.back AS back
   FROM r_rows
@@ -4284,8 +5017,8 @@ l_rows AS (
   SELECT l_given.tenant AS tenant, l_given.thread_id AS thread_id, l_given.namespace AS namespace,
     l_given.epoch AS epoch, l_given.saves AS saves, l_given.head_id AS head_id, l_given.now AS now,
     l_given.expires_at AS expires_at
-  FROM unnest($29::TEXT[], $30::TEXT[], $31::TEXT[], $32::BIGINT[], $33::BIGINT[], $34::TEXT[],
-      $35::TIMESTAMP WITH TIME ZONE[], $36::TIMESTAMP WITH TIME ZONE[]) AS l_given(tenant, thread_id,
+  FROM unnest($30::TEXT[], $31::TEXT[], $32::TEXT[], $33::BIGINT[], $34::BIGINT[], $35::TEXT[],
+      $36::TIMESTAMP WITH TIME ZONE[], $37::TIMESTAMP WITH TIME ZONE[]) AS l_given(tenant, thread_id,
       namespace, epoch, saves, head_id, now, expires_at)),
 head AS (INSERT INTO threads (tenant, thread_id, namespace, epoch, head_id, expires_at, next_seq,
       version, last_ordinal, meta, created_at, updated_at)
@@ -4296,14 +5029,14 @@ head AS (INSERT INTO threads (tenant, thread_id, namespace, epoch, head_id, expi
     FROM "new"
     WHERE "new".tenant = l_rows.tenant
     AND "new".thread_id = l_rows.thread_id
-    AND "new".namespace = l_rows.namespace) AS last_ordinal, $28::JSONB AS meta,
+    AND "new".namespace = l_rows.namespace) AS last_ordinal, $29::JSONB AS meta,
     l_rows.now AS created_at, l_rows.now AS updated_at
   FROM l_rows
   ON CONFLICT (tenant, thread_id, namespace)
   DO UPDATE SET next_seq = (threads.next_seq + excluded.version),
     version = (threads.version + excluded.version),
     last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $37::BIGINT
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $38::BIGINT
   ELSE threads.epoch END, head_id = excluded.head_id, previous_id = threads.head_id, created_at = CASE
   WHEN (threads.deleted_at IS NOT NULL) THEN excluded.created_at
   ELSE threads.created_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
@@ -4327,12 +5060,13 @@ delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, par
   AND head.thread_id = r_rows.thread_id
   AND head.namespace = r_rows.namespace),
 name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
   SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
     r_rows.checkpoint_id AS checkpoint_id, r_rows.run_id AS run_id, r_rows.meta AS meta,
     r_rows.raw_size AS raw_size, r_rows.stored_size AS stored_size,
-    r_rows.occurred_at AS occurred_at, r_rows.created_at AS created_at, coalesce(r_rows.parent_id,
-      head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq, head.last_ordinal - (
+    r_rows.occurred_at AS occurred_at, r_rows.created_at AS created_at, r_rows.rests_on AS rests_on,
+    coalesce(r_rows.parent_id, head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq,
+    head.last_ordinal - (
     SELECT count(*) AS count_2
     FROM "new"
     WHERE "new".tenant = r_rows.tenant
@@ -4346,7 +5080,8 @@ name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, r
   ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, run_id = excluded.run_id, meta = excluded.meta,
     raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at,
+    rests_on = excluded.rests_on)
 SELECT head.tenant, head.thread_id, head.namespace, head.next_seq, head.version, head.epoch,
   head.previous_id, head.last_ordinal
 FROM head
@@ -4695,8 +5430,18 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $4::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $3::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
 
 -- log.many.count_logs(which=stale, scope=tenant)
 SELECT count(*) AS count_1
@@ -4704,8 +5449,18 @@ FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $2::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $3::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $4::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $3::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $2::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
 
 -- log.many.count_logs(which=stale, scope=log)
 SELECT count(*) AS count_1
@@ -4715,8 +5470,18 @@ AND threads.thread_id = $2::VARCHAR
 AND threads.namespace = $3::VARCHAR
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $5::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $4::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
 
 -- log.many.count_logs(which=stale, scope=thread)
 SELECT count(*) AS count_1
@@ -4725,8 +5490,18 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $4::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $3::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
 
 -- log.many.empty_listed(table=checkpoints)
 DELETE FROM checkpoints
@@ -4779,27 +5554,50 @@ WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
 -- log.many.forget_listed()
 DELETE FROM checkpoints
 WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
-  WITH found AS MATERIALIZED (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq
+  WITH RECURSIVE ranked AS MATERIALIZED (
+    SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+      numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+    WHEN (numbered.newer > $1
+      AND numbered.ordinal % $2::BIGINT != 0
+      AND numbered.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    ELSE 0 END AS goes
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+        checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN (
         SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
           (each.value ->> 2) COLLATE "C" AS namespace
-        FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.tenant = listed.tenant
+        FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.tenant = listed.tenant
       AND checkpoints.thread_id = listed.thread_id
-      AND checkpoints.namespace = listed.namespace) AS ranked
-    WHERE ranked.newer > $2
-    AND ranked.ordinal % $3::BIGINT != 0
-    AND ranked.occurred_at < $4::TIMESTAMP WITH TIME ZONE
-    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
+      AND checkpoints.namespace = listed.namespace) AS numbered),
+  held(tenant, thread_id, namespace, checkpoint_id) AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.rests_on AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes = 0
+    AND ranked.rests_on IS NOT NULL
+    UNION
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+    FROM held
+    JOIN checkpoints ON checkpoints.tenant = held.tenant
+    AND checkpoints.thread_id = held.thread_id
+    AND checkpoints.namespace = held.namespace
+    AND checkpoints.checkpoint_id = held.checkpoint_id
+    WHERE checkpoints.rests_on IS NOT NULL), found AS MATERIALIZED (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq
+    FROM ranked
+    WHERE ranked.goes != 0
+    AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+        SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+        FROM held))
+    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq DESC
     LIMIT $5)
   SELECT found.tenant, found.thread_id, found.namespace, found.seq
   FROM found)
@@ -4808,46 +5606,101 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
 DELETE FROM deltas
 WHERE deltas.kind IN ('write')
 AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.label) IN (
-  WITH going AS MATERIALIZED (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.checkpoint_id AS checkpoint_id
+  WITH RECURSIVE ranked AS MATERIALIZED (
+    SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+      numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+    WHEN (numbered.newer > $1
+      AND numbered.ordinal % $2::BIGINT != 0
+      AND numbered.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    ELSE 0 END AS goes
     FROM (
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+        checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN (
         SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
           (each.value ->> 2) COLLATE "C" AS namespace
-        FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.tenant = listed.tenant
+        FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.tenant = listed.tenant
       AND checkpoints.thread_id = listed.thread_id
-      AND checkpoints.namespace = listed.namespace) AS ranked
-    WHERE ranked.newer > $2
-    AND ranked.ordinal % $3::BIGINT != 0
-    AND ranked.occurred_at < $4::TIMESTAMP WITH TIME ZONE
-    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
+      AND checkpoints.namespace = listed.namespace) AS numbered),
+  held(tenant, thread_id, namespace, checkpoint_id) AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.rests_on AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes = 0
+    AND ranked.rests_on IS NOT NULL
+    UNION
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+    FROM held
+    JOIN checkpoints ON checkpoints.tenant = held.tenant
+    AND checkpoints.thread_id = held.thread_id
+    AND checkpoints.namespace = held.namespace
+    AND checkpoints.checkpoint_id = held.checkpoint_id
+    WHERE checkpoints.rests_on IS NOT NULL), going AS MATERIALIZED (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.checkpoint_id AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes != 0
+    AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+        SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+        FROM held))
+    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq DESC
     LIMIT $5)
   SELECT going.tenant, going.thread_id, going.namespace, going.checkpoint_id
   FROM going)
 
 -- log.many.list_prunable(scope=namespace, after=True)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
-  WHERE threads.tenant = $4::VARCHAR
-  AND threads.namespace = $5::VARCHAR
-  AND threads.thread_id >= $6::VARCHAR
-  AND (threads.thread_id > $6::VARCHAR
-    OR threads.namespace > $7::VARCHAR)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.namespace = $2::VARCHAR
+  AND threads.thread_id >= $3::VARCHAR
+  AND (threads.thread_id > $3::VARCHAR
+    OR threads.namespace > $4::VARCHAR)
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $8::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $9)
+  LIMIT $6), ranked AS MATERIALIZED (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $7
+    AND numbered.ordinal % $8::BIGINT != 0
+    AND numbered.occurred_at < $9::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -4862,21 +5715,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > $1
-      AND ranked.ordinal % $2::BIGINT != 0
-      AND ranked.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -4899,17 +5743,49 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=namespace, after=False)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
-  WHERE threads.tenant = $4::VARCHAR
-  AND threads.namespace = $5::VARCHAR
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.namespace = $2::VARCHAR
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $7)
+  LIMIT $4), ranked AS MATERIALIZED (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $5
+    AND numbered.ordinal % $6::BIGINT != 0
+    AND numbered.occurred_at < $7::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -4924,21 +5800,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > $1
-      AND ranked.ordinal % $2::BIGINT != 0
-      AND ranked.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -4961,19 +5828,51 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=tenant, after=True)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
-  WHERE threads.tenant = $4::VARCHAR
-  AND threads.thread_id >= $5::VARCHAR
-  AND (threads.thread_id > $5::VARCHAR
-    OR threads.namespace > $6::VARCHAR)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id >= $2::VARCHAR
+  AND (threads.thread_id > $2::VARCHAR
+    OR threads.namespace > $3::VARCHAR)
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $8)
+  LIMIT $5), ranked AS MATERIALIZED (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $6
+    AND numbered.ordinal % $7::BIGINT != 0
+    AND numbered.occurred_at < $8::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -4988,21 +5887,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > $1
-      AND ranked.ordinal % $2::BIGINT != 0
-      AND ranked.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -5025,16 +5915,48 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=tenant, after=False)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
-  WHERE threads.tenant = $4::VARCHAR
+  WHERE threads.tenant = $1::VARCHAR
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $6)
+  LIMIT $3), ranked AS MATERIALIZED (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $4
+    AND numbered.ordinal % $5::BIGINT != 0
+    AND numbered.occurred_at < $6::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -5049,21 +5971,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > $1
-      AND ranked.ordinal % $2::BIGINT != 0
-      AND ranked.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -5086,21 +5999,53 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=log, after=True)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
-  WHERE threads.tenant = $4::VARCHAR
-  AND threads.thread_id = $5::VARCHAR
-  AND threads.namespace = $6::VARCHAR
-  AND threads.thread_id >= $7::VARCHAR
-  AND (threads.thread_id > $7::VARCHAR
-    OR threads.namespace > $8::VARCHAR)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.thread_id >= $4::VARCHAR
+  AND (threads.thread_id > $4::VARCHAR
+    OR threads.namespace > $5::VARCHAR)
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $10)
+  LIMIT $7), ranked AS MATERIALIZED (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $8
+    AND numbered.ordinal % $9::BIGINT != 0
+    AND numbered.occurred_at < $10::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -5115,21 +6060,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > $1
-      AND ranked.ordinal % $2::BIGINT != 0
-      AND ranked.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -5152,18 +6088,50 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=log, after=False)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
-  WHERE threads.tenant = $4::VARCHAR
-  AND threads.thread_id = $5::VARCHAR
-  AND threads.namespace = $6::VARCHAR
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $8)
+  LIMIT $5), ranked AS MATERIALIZED (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $6
+    AND numbered.ordinal % $7::BIGINT != 0
+    AND numbered.occurred_at < $8::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -5178,21 +6146,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > $1
-      AND ranked.ordinal % $2::BIGINT != 0
-      AND ranked.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -5215,20 +6174,52 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=thread, after=True)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
-  WHERE threads.tenant = $4::VARCHAR
-  AND threads.thread_id = $5::VARCHAR
-  AND threads.thread_id >= $6::VARCHAR
-  AND (threads.thread_id > $6::VARCHAR
-    OR threads.namespace > $7::VARCHAR)
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.thread_id >= $3::VARCHAR
+  AND (threads.thread_id > $3::VARCHAR
+    OR threads.namespace > $4::VARCHAR)
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $8::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $9)
+  LIMIT $6), ranked AS MATERIALIZED (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $7
+    AND numbered.ordinal % $8::BIGINT != 0
+    AND numbered.occurred_at < $9::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -5243,21 +6234,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > $1
-      AND ranked.ordinal % $2::BIGINT != 0
-      AND ranked.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -5280,17 +6262,49 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=thread, after=False)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
-  WHERE threads.tenant = $4::VARCHAR
-  AND threads.thread_id = $5::VARCHAR
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
-  LIMIT $7)
+  LIMIT $4), ranked AS MATERIALIZED (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $5
+    AND numbered.ordinal % $6::BIGINT != 0
+    AND numbered.occurred_at < $7::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -5305,21 +6319,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > $1
-      AND ranked.ordinal % $2::BIGINT != 0
-      AND ranked.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -5362,10 +6367,20 @@ AND (threads.thread_id > $3::VARCHAR
   OR threads.namespace > $4::VARCHAR)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $6::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $5::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $7::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $8::TIMESTAMP WITH TIME ZONE)
 ORDER BY threads.thread_id, threads.namespace
-LIMIT $8
+LIMIT $9
 
 -- log.many.list_stale(scope=namespace, after=False)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
@@ -5385,10 +6400,20 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $4::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $3::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
 ORDER BY threads.thread_id, threads.namespace
-LIMIT $6
+LIMIT $7
 
 -- log.many.list_stale(scope=tenant, after=True)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
@@ -5410,10 +6435,20 @@ AND (threads.thread_id > $2::VARCHAR
   OR threads.namespace > $3::VARCHAR)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $5::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $4::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
 ORDER BY threads.thread_id, threads.namespace
-LIMIT $7
+LIMIT $8
 
 -- log.many.list_stale(scope=tenant, after=False)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
@@ -5432,10 +6467,20 @@ FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $2::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $3::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $4::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $3::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $2::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
 ORDER BY threads.thread_id, threads.namespace
-LIMIT $5
+LIMIT $6
 
 -- log.many.list_stale(scope=log, after=True)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
@@ -5459,10 +6504,20 @@ AND (threads.thread_id > $4::VARCHAR
   OR threads.namespace > $5::VARCHAR)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $7::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $8::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $7::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $6::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $8::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $9::TIMESTAMP WITH TIME ZONE)
 ORDER BY threads.thread_id, threads.namespace
-LIMIT $9
+LIMIT $10
 
 -- log.many.list_stale(scope=log, after=False)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
@@ -5483,10 +6538,20 @@ AND threads.thread_id = $2::VARCHAR
 AND threads.namespace = $3::VARCHAR
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $5::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $4::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
 ORDER BY threads.thread_id, threads.namespace
-LIMIT $7
+LIMIT $8
 
 -- log.many.list_stale(scope=thread, after=True)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
@@ -5509,10 +6574,20 @@ AND (threads.thread_id > $3::VARCHAR
   OR threads.namespace > $4::VARCHAR)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $6::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $5::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $7::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $8::TIMESTAMP WITH TIME ZONE)
 ORDER BY threads.thread_id, threads.namespace
-LIMIT $8
+LIMIT $9
 
 -- log.many.list_stale(scope=thread, after=False)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
@@ -5532,10 +6607,20 @@ WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
-  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $4::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $3::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
 ORDER BY threads.thread_id, threads.namespace
-LIMIT $6
+LIMIT $7
 
 -- log.many.lock_listed(wait=True)
 SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
@@ -6105,6 +7190,24 @@ AND (deltas.seq NOT IN (
       AND base.namespace = $3::VARCHAR)
     SELECT alive.seq
     FROM alive))
+
+-- log.resting.find_resting()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND checkpoints.rests_on = $4::VARCHAR
+ORDER BY checkpoints.seq DESC
+LIMIT $5
+
+-- log.resting.list_resting()
+SELECT checkpoints.checkpoint_id, checkpoints.rests_on
+FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.thread_id = $2::VARCHAR
+AND checkpoints.namespace = $3::VARCHAR
+AND checkpoints.rests_on IS NOT NULL
 
 -- log.writes.list_below()
 SELECT threads.namespace, threads.head_id, threads.deleted_at
@@ -9103,10 +10206,10 @@ VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INT
 
 -- transfer.statements.insert_row(table=checkpoints)
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at, ordinal)
+    raw_size, stored_size, occurred_at, created_at, ordinal, rests_on)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
     $8::JSONB, $9::BIGINT, $10::BIGINT, $11::TIMESTAMP WITH TIME ZONE, $12::TIMESTAMP WITH TIME ZONE,
-    $13::BIGINT)
+    $13::BIGINT, $14::VARCHAR)
 
 -- transfer.statements.insert_row(table=deltas)
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
@@ -9275,7 +10378,7 @@ AND threads.namespace = $3::VARCHAR
 SELECT checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.checkpoint_id,
   checkpoints.parent_id, checkpoints.seq, checkpoints.run_id, checkpoints.meta,
   checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at, checkpoints.created_at,
-  checkpoints.ordinal
+  checkpoints.ordinal, checkpoints.rests_on
 FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.thread_id = $2::VARCHAR
@@ -9623,9 +10726,9 @@ AND checkpoints.seq = $4::BIGINT
 SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size,
   deltas.codec, deltas.checksum, deltas.status, deltas.entry_key, deltas.parent_seq, deltas.label,
   deltas.sort_key, deltas.occurred_at, deltas.stored_at, checkpoints.checkpoint_id,
-  checkpoints.raw_size AS named_raw_size, checkpoints.stored_size AS named_stored_size,
-  checkpoints.run_id, checkpoints.occurred_at AS named_occurred_at,
-  checkpoints.created_at AS named_created_at, CASE
+  checkpoints.rests_on, under.seq AS rests_at, checkpoints.raw_size AS named_raw_size,
+  checkpoints.stored_size AS named_stored_size, checkpoints.run_id,
+  checkpoints.occurred_at AS named_occurred_at, checkpoints.created_at AS named_created_at, CASE
 WHEN (jsonb_typeof(checkpoints.meta) = 'object') THEN 1
 ELSE 0 END AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
   base.since_bytes AS base_since_bytes, parent.seq AS parent_at, (
@@ -9647,7 +10750,11 @@ AND base.seq = deltas.base_seq LEFT OUTER
 JOIN checkpoints AS parent ON parent.tenant = checkpoints.tenant
 AND parent.thread_id = checkpoints.thread_id
 AND parent.namespace = checkpoints.namespace
-AND parent.checkpoint_id = checkpoints.parent_id
+AND parent.checkpoint_id = checkpoints.parent_id LEFT OUTER
+JOIN checkpoints AS under ON under.tenant = checkpoints.tenant
+AND under.thread_id = checkpoints.thread_id
+AND under.namespace = checkpoints.namespace
+AND under.checkpoint_id = checkpoints.rests_on
 WHERE deltas.tenant = $1::VARCHAR
 AND deltas.thread_id = $2::VARCHAR
 AND deltas.namespace = $3::VARCHAR

@@ -759,10 +759,17 @@ OFFSET ?
 -- checkpoints.snapshots.read_snapshot(which=latest)
 WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
     codec, checksum, payload) AS (
-  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
-    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
-    deltas.checksum AS checksum, deltas.payload AS payload
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.tenant = checkpoints.tenant
+    AND parent.thread_id = checkpoints.thread_id
+    AND parent.namespace = checkpoints.namespace
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -845,10 +852,17 @@ AND deltas.label = (
 -- checkpoints.snapshots.read_snapshot(which=named)
 WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
     codec, checksum, payload) AS (
-  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
-    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
-    deltas.checksum AS checksum, deltas.payload AS payload
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.tenant = checkpoints.tenant
+    AND parent.thread_id = checkpoints.thread_id
+    AND parent.namespace = checkpoints.namespace
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -899,10 +913,17 @@ AND deltas.label = ?
 -- checkpoints.snapshots.read_snapshot(which=highest)
 WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
     codec, checksum, payload) AS (
-  SELECT checkpoints.parent_id AS parent_id, checkpoints.checkpoint_id AS checkpoint_id,
-    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
-    deltas.checksum AS checksum, deltas.payload AS payload
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.tenant = checkpoints.tenant
+    AND parent.thread_id = checkpoints.thread_id
+    AND parent.namespace = checkpoints.namespace
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
+    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
+    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
+    deltas.payload AS payload
   FROM checkpoints
   JOIN deltas ON deltas.tenant = checkpoints.tenant
   AND deltas.thread_id = checkpoints.thread_id
@@ -1021,13 +1042,17 @@ WITH RECURSIVE needed(seq, base_seq) AS (
   WHERE base.tenant = ?
   AND base.thread_id = ?
   AND base.namespace = ?)
-SELECT name.checkpoint_id, name.parent_id, deltas.seq, deltas.base_seq, deltas.depth,
-  deltas.since_bytes, deltas.raw_size, deltas.codec, deltas.checksum, deltas.payload
+SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
+  deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas LEFT OUTER
 JOIN checkpoints AS name ON name.tenant = deltas.tenant
 AND name.thread_id = deltas.thread_id
 AND name.namespace = deltas.namespace
-AND name.seq = deltas.seq
+AND name.seq = deltas.seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.tenant = name.tenant
+AND parent.thread_id = name.thread_id
+AND parent.namespace = name.namespace
+AND parent.checkpoint_id = name.parent_id
 WHERE deltas.tenant = ?
 AND deltas.thread_id = ?
 AND deltas.namespace = ?
@@ -1653,14 +1678,58 @@ AND checkpoints.seq <= (
   OFFSET ?)
 AND checkpoints.ordinal % ? != ?
 AND checkpoints.occurred_at < ?
+AND (checkpoints.checkpoint_id NOT IN (
+    WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
+      SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
+        rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
+      FROM (
+        SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
+          kept.rests_on AS checkpoint_id
+        FROM checkpoints AS kept
+        WHERE kept.tenant = ?
+        AND kept.thread_id = ?
+        AND kept.namespace = ?
+        AND kept.rests_on IS NOT NULL
+        AND NOT (kept.checkpoint_id != ?
+          AND kept.seq <= (
+            SELECT newest.seq
+            FROM checkpoints AS newest
+            WHERE newest.tenant = ?
+            AND newest.thread_id = ?
+            AND newest.namespace = ?
+            AND newest.checkpoint_id != ?
+            ORDER BY newest.seq DESC
+            LIMIT ?
+            OFFSET ?)
+          AND kept.ordinal % ? != ?
+          AND kept.occurred_at < ?)
+        UNION ALL
+        SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
+          below.checkpoint_id AS checkpoint_id
+        FROM checkpoints AS below
+        WHERE below.tenant = ?
+        AND below.thread_id = ?
+        AND below.namespace = ?
+        AND below.checkpoint_id = ?) AS rested_on
+      UNION
+      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+        checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+      FROM held
+      JOIN checkpoints ON checkpoints.tenant = held.tenant
+      AND checkpoints.thread_id = held.thread_id
+      AND checkpoints.namespace = held.namespace
+      AND checkpoints.checkpoint_id = held.checkpoint_id
+      WHERE checkpoints.rests_on IS NOT NULL)
+    SELECT held.checkpoint_id
+    FROM held))
 
 -- log.appending.put_checkpoint()
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at, ordinal)
-VALUES (?, ?, ?, ?, nullif(coalesce(?, ?), ?), ?, ?, ?, ?, ?, ?, ?, ?)
+    raw_size, stored_size, occurred_at, created_at, ordinal, rests_on)
+VALUES (?, ?, ?, ?, nullif(coalesce(?, ?), ?), ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
 DO UPDATE SET parent_id = nullif(coalesce(?, checkpoints.parent_id), ?), seq = ?, run_id = ?,
-  meta = ?, raw_size = ?, stored_size = ?, occurred_at = ?, created_at = ?
+  meta = ?, raw_size = ?, stored_size = ?, occurred_at = ?, created_at = ?, rests_on = ?
 
 -- log.appending.put_delta()
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
@@ -1687,13 +1756,13 @@ AND threads.namespace = ?
 
 -- log.copying.copy_rows(table=checkpoints)
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at, ordinal)
+    raw_size, stored_size, occurred_at, created_at, ordinal, rests_on)
 SELECT checkpoints.tenant AS tenant, ? AS thread_id, ? AS namespace,
   checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
   checkpoints.seq AS seq, checkpoints.run_id AS run_id, checkpoints.meta AS meta,
   checkpoints.raw_size AS raw_size, checkpoints.stored_size AS stored_size,
   checkpoints.occurred_at AS occurred_at, checkpoints.created_at AS created_at,
-  checkpoints.ordinal AS ordinal
+  checkpoints.ordinal AS ordinal, checkpoints.rests_on AS rests_on
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.thread_id = ?
@@ -2431,6 +2500,16 @@ WHERE threads.tenant = ?
 AND threads.namespace = ?
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 
@@ -2440,6 +2519,16 @@ FROM threads
 WHERE threads.tenant = ?
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 
@@ -2451,6 +2540,16 @@ AND threads.thread_id = ?
 AND threads.namespace = ?
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 
@@ -2461,6 +2560,16 @@ WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 
@@ -2535,9 +2644,13 @@ WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
 -- log.many.forget_listed()
 DELETE FROM checkpoints
 WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
-  WITH found AS (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq
+  WITH RECURSIVE ranked AS (
+    SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+      numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+    WHEN (numbered.newer > ?
+      AND numbered.ordinal % ? != 0
+      AND numbered.occurred_at < ?) THEN 1
+    ELSE 0 END AS goes
     FROM (
       WITH listed AS MATERIALIZED (
         SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
@@ -2548,18 +2661,38 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
           FROM json_each(?) AS each) AS each_listed)
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+        checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN listed ON checkpoints.tenant = listed.tenant
       AND checkpoints.thread_id = listed.thread_id
-      AND checkpoints.namespace = listed.namespace) AS ranked
-    WHERE ranked.newer > ?
-    AND ranked.ordinal % ? != 0
-    AND ranked.occurred_at < ?
-    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
+      AND checkpoints.namespace = listed.namespace) AS numbered),
+  held(tenant, thread_id, namespace, checkpoint_id) AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.rests_on AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes = 0
+    AND ranked.rests_on IS NOT NULL
+    UNION
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+    FROM held
+    JOIN checkpoints ON checkpoints.tenant = held.tenant
+    AND checkpoints.thread_id = held.thread_id
+    AND checkpoints.namespace = held.namespace
+    AND checkpoints.checkpoint_id = held.checkpoint_id
+    WHERE checkpoints.rests_on IS NOT NULL),
+  found AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.seq AS seq
+    FROM ranked
+    WHERE ranked.goes != 0
+    AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+        SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+        FROM held))
+    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq DESC
     LIMIT ?
     OFFSET ?)
   SELECT found.tenant, found.thread_id, found.namespace, found.seq
@@ -2569,9 +2702,13 @@ WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpo
 DELETE FROM deltas
 WHERE deltas.kind IN ('write')
 AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.label) IN (
-  WITH going AS (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.checkpoint_id AS checkpoint_id
+  WITH RECURSIVE ranked AS (
+    SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+      numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+    WHEN (numbered.newer > ?
+      AND numbered.ordinal % ? != 0
+      AND numbered.occurred_at < ?) THEN 1
+    ELSE 0 END AS goes
     FROM (
       WITH listed AS MATERIALIZED (
         SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
@@ -2582,25 +2719,45 @@ AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.label) IN (
           FROM json_each(?) AS each) AS each_listed)
       SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
         checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+        checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN listed ON checkpoints.tenant = listed.tenant
       AND checkpoints.thread_id = listed.thread_id
-      AND checkpoints.namespace = listed.namespace) AS ranked
-    WHERE ranked.newer > ?
-    AND ranked.ordinal % ? != 0
-    AND ranked.occurred_at < ?
-    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq
+      AND checkpoints.namespace = listed.namespace) AS numbered),
+  held(tenant, thread_id, namespace, checkpoint_id) AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.rests_on AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes = 0
+    AND ranked.rests_on IS NOT NULL
+    UNION
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+    FROM held
+    JOIN checkpoints ON checkpoints.tenant = held.tenant
+    AND checkpoints.thread_id = held.thread_id
+    AND checkpoints.namespace = held.namespace
+    AND checkpoints.checkpoint_id = held.checkpoint_id
+    WHERE checkpoints.rests_on IS NOT NULL),
+  going AS (
+    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+      ranked.checkpoint_id AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes != 0
+    AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+        SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+        FROM held))
+    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq DESC
     LIMIT ?
     OFFSET ?)
   SELECT going.tenant, going.thread_id, going.namespace, going.checkpoint_id
   FROM going)
 
 -- log.many.list_prunable(scope=namespace, after=True)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
@@ -2614,7 +2771,40 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?)
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.ordinal % ? != 0
+    AND numbered.occurred_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2629,21 +2819,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > ?
-      AND ranked.ordinal % ? != 0
-      AND ranked.occurred_at < ?) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2666,7 +2847,7 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=namespace, after=False)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
@@ -2677,7 +2858,40 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?)
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.ordinal % ? != 0
+    AND numbered.occurred_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2692,21 +2906,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > ?
-      AND ranked.ordinal % ? != 0
-      AND ranked.occurred_at < ?) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2729,7 +2934,7 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=tenant, after=True)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
@@ -2742,7 +2947,40 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?)
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.ordinal % ? != 0
+    AND numbered.occurred_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2757,21 +2995,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > ?
-      AND ranked.ordinal % ? != 0
-      AND ranked.occurred_at < ?) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2794,7 +3023,7 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=tenant, after=False)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
@@ -2804,7 +3033,40 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?)
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.ordinal % ? != 0
+    AND numbered.occurred_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2819,21 +3081,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > ?
-      AND ranked.ordinal % ? != 0
-      AND ranked.occurred_at < ?) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2856,7 +3109,7 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=log, after=True)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
@@ -2871,7 +3124,40 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?)
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.ordinal % ? != 0
+    AND numbered.occurred_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2886,21 +3172,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > ?
-      AND ranked.ordinal % ? != 0
-      AND ranked.occurred_at < ?) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2923,7 +3200,7 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=log, after=False)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
@@ -2935,7 +3212,40 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?)
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.ordinal % ? != 0
+    AND numbered.occurred_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -2950,21 +3260,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > ?
-      AND ranked.ordinal % ? != 0
-      AND ranked.occurred_at < ?) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -2987,7 +3288,7 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=thread, after=True)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
@@ -3001,7 +3302,40 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?)
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.ordinal % ? != 0
+    AND numbered.occurred_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -3016,21 +3350,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > ?
-      AND ranked.ordinal % ? != 0
-      AND ranked.occurred_at < ?) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -3053,7 +3378,7 @@ GROUP BY positions.tenant, positions.thread_id, positions.namespace
 ORDER BY positions.thread_id, positions.namespace
 
 -- log.many.list_prunable(scope=thread, after=False)
-WITH page AS (
+WITH RECURSIVE page AS (
   SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   WHERE threads.tenant = ?
@@ -3064,7 +3389,40 @@ WITH page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?)
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
+    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.ordinal % ? != 0
+    AND numbered.occurred_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.tenant = page.tenant
+    AND checkpoints.thread_id = page.thread_id
+    AND checkpoints.namespace = page.namespace) AS numbered),
+held(tenant, thread_id, namespace, checkpoint_id) AS (
+  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
+    ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
+    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
+  FROM held
+  JOIN checkpoints ON checkpoints.tenant = held.tenant
+  AND checkpoints.thread_id = held.thread_id
+  AND checkpoints.namespace = held.namespace
+  AND checkpoints.checkpoint_id = held.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
 SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
   sum(positions.going) AS going, sum(CASE
   WHEN (positions.state != 0
@@ -3079,21 +3437,12 @@ FROM (
   FROM (
     SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
       ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.newer > ?
-      AND ranked.ordinal % ? != 0
-      AND ranked.occurred_at < ?) THEN 1
+    WHEN (ranked.goes != 0
+      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
+          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
+          FROM held))) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.ordinal AS ordinal,
-        checkpoints.occurred_at AS occurred_at, row_number() OVER (PARTITION BY checkpoints.tenant,
-          checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN page ON checkpoints.tenant = page.tenant
-      AND checkpoints.thread_id = page.thread_id
-      AND checkpoints.namespace = page.namespace) AS ranked
+    FROM ranked
     UNION ALL
     SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
       deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
@@ -3136,6 +3485,16 @@ AND (threads.thread_id > ?
   OR threads.namespace > ?)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 ORDER BY threads.thread_id, threads.namespace
@@ -3160,6 +3519,16 @@ WHERE threads.tenant = ?
 AND threads.namespace = ?
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 ORDER BY threads.thread_id, threads.namespace
@@ -3186,6 +3555,16 @@ AND (threads.thread_id > ?
   OR threads.namespace > ?)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 ORDER BY threads.thread_id, threads.namespace
@@ -3209,6 +3588,16 @@ FROM threads
 WHERE threads.tenant = ?
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 ORDER BY threads.thread_id, threads.namespace
@@ -3237,6 +3626,16 @@ AND (threads.thread_id > ?
   OR threads.namespace > ?)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 ORDER BY threads.thread_id, threads.namespace
@@ -3262,6 +3661,16 @@ AND threads.thread_id = ?
 AND threads.namespace = ?
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 ORDER BY threads.thread_id, threads.namespace
@@ -3289,6 +3698,16 @@ AND (threads.thread_id > ?
   OR threads.namespace > ?)
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 ORDER BY threads.thread_id, threads.namespace
@@ -3313,6 +3732,16 @@ WHERE threads.tenant = ?
 AND threads.thread_id = ?
 AND (threads.deleted_at IS NULL
   AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 ORDER BY threads.thread_id, threads.namespace
@@ -3908,6 +4337,25 @@ AND (deltas.seq NOT IN (
       AND base.namespace = ?)
     SELECT alive.seq
     FROM alive))
+
+-- log.resting.find_resting()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND checkpoints.rests_on = ?
+ORDER BY checkpoints.seq DESC
+LIMIT ?
+OFFSET ?
+
+-- log.resting.list_resting()
+SELECT checkpoints.checkpoint_id, checkpoints.rests_on
+FROM checkpoints
+WHERE checkpoints.tenant = ?
+AND checkpoints.thread_id = ?
+AND checkpoints.namespace = ?
+AND checkpoints.rests_on IS NOT NULL
 
 -- log.writes.list_below()
 SELECT threads.namespace, threads.head_id, threads.deleted_at
@@ -5492,12 +5940,17 @@ SELECT 'checkpoints' AS name, 'checkpoints' AS owner, 'table' AS kind,
         0) + coalesce(length(parent_id), 0) + coalesce(length(seq), 0) + coalesce(length(run_id),
         0) + coalesce(length(meta), 0) + coalesce(length(raw_size), 0) + coalesce(length(stored_size),
         0) + coalesce(length(occurred_at), 0) + coalesce(length(created_at),
-        0) + coalesce(length(ordinal), 0) + 16), 0) AS bytes
+        0) + coalesce(length(ordinal), 0) + coalesce(length(rests_on), 0) + 16), 0) AS bytes
 FROM checkpoints
 UNION ALL
 SELECT 'pk_checkpoints' AS name, 'checkpoints' AS owner, 'index' AS kind,
   coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
         0) + coalesce(length(namespace), 0) + coalesce(length(checkpoint_id), 0) + 16), 0) AS bytes
+FROM checkpoints
+UNION ALL
+SELECT 'ix_checkpoints_rests_on' AS name, 'checkpoints' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
+        0) + coalesce(length(namespace), 0) + coalesce(length(rests_on), 0) + 16), 0) AS bytes
 FROM checkpoints
 UNION ALL
 SELECT 'ix_checkpoints_run_id' AS name, 'checkpoints' AS owner, 'index' AS kind,
@@ -6210,8 +6663,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- transfer.statements.insert_row(table=checkpoints)
 INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at, ordinal)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    raw_size, stored_size, occurred_at, created_at, ordinal, rests_on)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- transfer.statements.insert_row(table=deltas)
 INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
@@ -6373,7 +6826,7 @@ AND threads.namespace = ?
 SELECT checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.checkpoint_id,
   checkpoints.parent_id, checkpoints.seq, checkpoints.run_id, checkpoints.meta,
   checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at, checkpoints.created_at,
-  checkpoints.ordinal
+  checkpoints.ordinal, checkpoints.rests_on
 FROM checkpoints
 WHERE checkpoints.tenant = ?
 AND checkpoints.thread_id = ?
@@ -6741,9 +7194,9 @@ AND checkpoints.seq = ?
 SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size,
   deltas.codec, deltas.checksum, deltas.status, deltas.entry_key, deltas.parent_seq, deltas.label,
   deltas.sort_key, deltas.occurred_at, deltas.stored_at, checkpoints.checkpoint_id,
-  checkpoints.raw_size AS named_raw_size, checkpoints.stored_size AS named_stored_size,
-  checkpoints.run_id, checkpoints.occurred_at AS named_occurred_at,
-  checkpoints.created_at AS named_created_at, CASE
+  checkpoints.rests_on, under.seq AS rests_at, checkpoints.raw_size AS named_raw_size,
+  checkpoints.stored_size AS named_stored_size, checkpoints.run_id,
+  checkpoints.occurred_at AS named_occurred_at, checkpoints.created_at AS named_created_at, CASE
 WHEN (json_valid(checkpoints.meta) = 0) THEN 0
 WHEN (json_type(checkpoints.meta) = 'object') THEN 1
 ELSE 0 END AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
@@ -6766,7 +7219,11 @@ AND base.seq = deltas.base_seq LEFT OUTER
 JOIN checkpoints AS parent ON parent.tenant = checkpoints.tenant
 AND parent.thread_id = checkpoints.thread_id
 AND parent.namespace = checkpoints.namespace
-AND parent.checkpoint_id = checkpoints.parent_id
+AND parent.checkpoint_id = checkpoints.parent_id LEFT OUTER
+JOIN checkpoints AS under ON under.tenant = checkpoints.tenant
+AND under.thread_id = checkpoints.thread_id
+AND under.namespace = checkpoints.namespace
+AND under.checkpoint_id = checkpoints.rests_on
 WHERE deltas.tenant = ?
 AND deltas.thread_id = ?
 AND deltas.namespace = ?

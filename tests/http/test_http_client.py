@@ -335,6 +335,21 @@ async def test_what_is_saved_over_http_is_the_states_that_the_database_has(
         assert (await Checkpointer(db).get_metadata("a/b"))["metadata"] == {"k": 1}
 
 
+async def test_a_checkpoint_that_another_rests_on_is_not_deleted(
+    base_url: str, db: Database
+) -> None:
+    native = Checkpointer(db)
+    await native.save({"n": 1}, "t", "base")
+    await native.save({"n": 2}, "t", "next", parent_id="base", rests_on_parent=True)
+
+    async with HTTPCheckpointer(base_url) as client:
+        assert await client.prune("t", keep_last=1) == 0
+        with pytest.raises(Conflict, match="rests on"):
+            await client.delete("t", "base")
+
+    assert await native.load("t", "base") == {"n": 1}
+
+
 async def test_a_history_goes_on_where_the_end_of_a_page_was_deleted(
     db: Database, base_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

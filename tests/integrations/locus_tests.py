@@ -16,8 +16,13 @@ SELECTED = """
     test_multi_turn_threads test_multiturn_checkpointer test_observation_pack
     test_resume_by_thread test_resume_structured_progress test_store test_terminate_event_spend
 """
-"""Every file of tests/unit that makes one of the classes, but for two: test_research_workflow asks
-for locus' notebooks, which are not in the sdist, and test_server_resume_stream for FastAPI.
+"""Of tests/unit, the files whose subject is one of the classes, or an agent or graph over one.
+
+Ten more make one. test_research_workflow asks for locus' notebooks, which are not in the sdist, and
+test_server_resume_stream for FastAPI. In the others it is a bystander: test_cli, test_dbos_durable,
+test_dbos_graph_durable, test_durable_approval_holds, test_skills_host_routed,
+test_temporal_durable; in test_mcp_secrets_and_sessions and test_run_aclose_and_secret_args its
+files are searched for a secret, and there are none here.
 """
 ON_A_SERVER = """
     memory/test_memory_recall_many memory/test_retention test_checkpoint_history

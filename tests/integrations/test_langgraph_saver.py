@@ -221,12 +221,54 @@ async def test_a_second_root_has_no_parent(saver: MemalchemySaver) -> None:
     assert read.parent_config is None
 
 
-async def test_a_parent_that_is_not_there_is_recorded_all_the_same(saver: MemalchemySaver) -> None:
-    read = await saver.aget_tuple(await put(saver, thread(checkpoint_id="early"), value=2))
+async def test_a_parent_is_named_as_long_as_it_is_there(saver: MemalchemySaver) -> None:
+    at = await put(saver, thread(checkpoint_id="early"), value=2)
+    read = await saver.aget_tuple(at)
+    assert read is not None
+    assert read.parent_config is None, "it would be read as an empty state"
 
+    early = checkpoint(saver, value=1) | {"id": "early"}
+    await saver.aput(thread(), early, {"source": "loop"}, early["channel_versions"])
+    read = await saver.aget_tuple(at)
     assert read is not None
     assert read.parent_config is not None
     assert read.parent_config["configurable"]["checkpoint_id"] == "early"
+    assert [one.parent_config async for one in saver.alist(thread())] == [None, read.parent_config]
+
+    await saver.checkpointer().delete("t", "early")
+    read = await saver.aget_tuple(at)
+    assert read is not None
+    assert read.parent_config is None
+
+
+async def test_a_value_of_a_channel_without_a_version_is_kept(saver: MemalchemySaver) -> None:
+    """As LangGraph's saver for SQLite keeps it."""
+    given = checkpoint(saver, versioned=1)
+    given["channel_values"] |= {"plain": [1, 2], "~odd": "x", "~checkpoint": "y"}
+    at = await saver.aput(thread(), given, {"source": "loop"}, given["channel_versions"])
+    found = await saver.aget_tuple(at)
+    assert found is not None
+    assert found.checkpoint["channel_values"] == given["channel_values"]
+    assert found.checkpoint["channel_versions"] == given["channel_versions"]
+
+    child = checkpoint(saver, versioned=2)
+    at = await saver.aput(at, child, {"source": "loop"}, child["channel_versions"])
+    found = await saver.aget_tuple(at)
+    assert found is not None
+    assert found.checkpoint["channel_values"] == {"versioned": 2}, "what is given is what there is"
+
+
+@pytest.mark.usefixtures("lasting")
+async def test_a_saver_is_set_up_and_opened_as_langgraphs_are(database_url: str) -> None:
+    with MemalchemySaver.from_conn_string(database_url) as saver:
+        saver.setup()
+        saver.setup()
+        at = saver.put(thread(), checkpoint(saver, value=1), {}, {})
+    async with MemalchemySaver.from_conn_string(database_url) as saver:
+        await saver.asetup()
+        found = await saver.aget_tuple(at)
+    assert found is not None
+    assert found.checkpoint["channel_values"] == {"value": 1}
 
 
 async def test_writers_at_the_same_moment_lose_nothing(saver: MemalchemySaver) -> None:

@@ -46,6 +46,13 @@ def test_langgraphs_tests_of_its_sqlite_stores_pass(unpacked: Unpacked) -> None:
     assert counts == {"passed": 131, "xfail": 7}, said
 
 
+@pytest.mark.alone  # theirs sleep until items expire, with margins of half a second
+def test_langgraphs_tests_of_lifetimes_pass(unpacked: Unpacked) -> None:
+    counts, said = run(unpacked("langgraph-checkpoint-sqlite"), "test_ttl")
+
+    assert counts == {"passed": 10, "xfail": 1}, said
+
+
 def test_langgraphs_tests_of_its_postgres_stores_pass(
     unpacked: Unpacked, postgres: Postgres
 ) -> None:

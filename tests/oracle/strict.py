@@ -79,6 +79,7 @@ UNLIKE = {
     "grants": "printed, not run",
     "arrays": "part of the statements of many rows that there are not",
     "array_binds": "part of the statements of many rows that there are not",
+    "reached": "CYCLE is the server's; SQLite ends a recursion that goes round by itself",
     "merging": "the text index that is there is the database's own",
     **dict.fromkeys(("listed", "once"), "JSON_TABLE and hints: the server's"),
     **dict.fromkeys(

@@ -265,6 +265,7 @@ async def test_deleting_a_checkpoint_locks_first(agent: Checkpointer, server: Re
 
     assert server.sent() == [
         "log.removing.lock_log",
+        "log.resting.find_resting",
         "log.removing.remove_name",
         "log.removing.remove_writes",
         "log.removing.remove_unneeded",
@@ -281,7 +282,11 @@ async def test_deleting_what_is_not_there_changes_nothing(
 
     assert await agent.delete("thread", "other") is False
 
-    assert server.sent() == ["log.removing.lock_log", "log.removing.remove_name"]
+    assert server.sent() == [
+        "log.removing.lock_log",
+        "log.resting.find_resting",
+        "log.removing.remove_name",
+    ]
 
 
 async def test_deleting_a_thread_leaves_a_tombstone(agent: Checkpointer, server: Recorder) -> None:

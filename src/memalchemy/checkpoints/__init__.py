@@ -134,6 +134,7 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
         parent_id: str | None = None,
         expected_parent: str | Unset | None = UNSET,
         lineage: str | Unset | None = UNSET,
+        rests_on_parent: bool = False,
         run_id: str | None = None,
         occurred_at: datetime | None = None,
         ttl: Seconds | None = None,
@@ -153,6 +154,10 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
                 unless there is none). The check and the save are one.
             lineage: record this as its parent, whether it is there or not (``None``: it has none),
                 for a host that keeps track of that itself; the state is appended to the newest.
+            rests_on_parent: the state is incomplete without its parent, which *parent_id* or
+                *lineage* names and which has to be there: without its state, its pending writes,
+                or what it rests on in turn. Neither retention nor a deletion removes a checkpoint
+                that one that stays rests on.
             run_id: what made it, for `delete_runs`.
             occurred_at: when the step happened, an aware datetime, for an import of what happened
                 earlier; now, if not given. ``older_than`` of retention goes by it.
@@ -163,8 +168,9 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
             NotSerialisable, TooLarge: the state or metadata cannot be stored; nothing was written.
             Conflict: *expected_parent* is not the newest.
             ThreadDeleted: a parent was named and the thread has been deleted since.
-            NotFound: *parent_id* is not there.
-            ValueError: *parent_id* and *lineage* were given; *occurred_at* has no time zone.
+            NotFound: *parent_id* is not there, or a parent that the state rests on.
+            ValueError: *parent_id* and *lineage* were given, or *rests_on_parent* and neither;
+                *occurred_at* has no time zone.
 
         What is saved is *state* as it is when the call begins to run: changing it while the call
         waits changes nothing.
@@ -179,6 +185,9 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
             raise ValueError("give parent_id= to branch off it, or lineage= to record it; not both")
         if occurred_at is not None and occurred_at.tzinfo is None:
             raise ValueError("occurred_at= is an aware datetime; this one has no time zone")
+        named_parent = lineage if isinstance(lineage, str) else parent_id
+        if rests_on_parent and named_parent is None:
+            raise ValueError("rests_on_parent= needs the parent: give parent_id= or lineage=")
         checked = check_metadata(metadata)
         mapping, fallback = await self._mapping_of(state, thread_id, connection)
         life = self._ttl if ttl is None else to_lifetime(ttl)
@@ -196,6 +205,7 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
             lineage=lineage,
             run_id=run_id,
             expected_parent=expected_parent,
+            rests_on=named_parent if rests_on_parent else None,
             now=now,
             occurred_at=now if occurred_at is None else occurred_at,
             expires_at=None if life is None else now + life,
@@ -254,10 +264,15 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
         All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
         is this namespace's, with its checkpoints and entries.
 
+        A checkpoint that another rests on (see `save`) is not deleted before that one.
+
         A deleted checkpoint's state stays in the database, without a name, while others are stored
         as differences from it; `rewrite` ends that. The words that it was found by go with it,
         unless it is *superseded*, a mere step on the way to the next one of the thread: then that
         one is found by them.
+
+        Raises:
+            Conflict: another checkpoint rests on this one; nothing was deleted.
         """
         check_optional(checkpoint_id)
         log, d, now = self._log(thread_id), self.db.dialect, datetime.now(UTC)
@@ -303,7 +318,7 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
 def _indexed(index_text: bool | Iterable[str]) -> bool | frozenset[str]:
     if isinstance(index_text, bool):
         return index_text
-    if isinstance(index_text, str) or not isinstance(index_text, Iterable):
+    if isinstance(index_text, (str, bytes)) or not isinstance(index_text, Iterable):
         given = "one string" if isinstance(index_text, str) else type(index_text).__name__
         raise TypeError(f"index_text is true, false, or a list of keys, not {given}")
     return frozenset(index_text)

@@ -209,7 +209,7 @@ class Looking(Scope):
             "p_now": datetime.now(UTC),
         }
         with operation("checkpoint.search", tenant=self.db.tenant) as event:
-            found = await self.db.read(
+            best = await self.db.read(
                 lambda: find_checkpoints(d, terms, binds, below, limit),
                 connection=connection,
                 event=event,
@@ -219,7 +219,7 @@ class Looking(Scope):
             queries.info(row).as_dict()
             | ({"namespace": decode_namespace(row.namespace)} if below else {})
             | {"score": score, "snippet": text.snippet(row.search_text, terms)}
-            for score, row in found
+            for score, row in best
         ]
         return await self._with_data(found, connection) if data else found
 

@@ -18,7 +18,13 @@ from memalchemy.dialects.lists import lists
 from memalchemy.dialects.reach import reach
 from memalchemy.errors import DatabaseUnreachable, UniqueViolation
 from memalchemy.events import operation
-from memalchemy.keys import check_name, check_thread_id, decode_namespace, encode_id
+from memalchemy.keys import (
+    check_list,
+    check_name,
+    check_thread_id,
+    decode_namespace,
+    encode_id,
+)
 from memalchemy.log import Log, copy_log, delete_log, new_epoch
 from memalchemy.log import writes as writes_
 from memalchemy.log.tables import key_range
@@ -65,8 +71,8 @@ class Pending(Scope):
         """
         log = self._log(thread_id)
         check_name(checkpoint_id, "checkpoint_id")
-        given = [(channel, value) for channel, value in writes]
-        places = list(range(len(given))) if indexes is None else list(indexes)
+        given = [(channel, value) for channel, value in check_list(writes, "writes")]
+        places = list(range(len(given))) if indexes is None else check_list(indexes, "indexes")
         if len(places) != len(given):
             raise ValueError(f"indexes= has {len(places)} places for {len(given)} writes")
         if made_at is not None and made_at.tzinfo is None:
@@ -198,11 +204,12 @@ class Pending(Scope):
         """Those of *keys* that this process remembers of a checkpoint's state, without asking the
         database: of the newest of a thread that it has saved or loaded, or of none.
         """
+        wanted = check_list(keys, "keys")
         tip = self._cache.get(self._log(thread_id))
         held = None if tip is None else tip.links[-1].parts
         if tip is None or held is None or tip.checkpoint_id != checkpoint_id:
             return {}
-        return {key: values.decode_value(held[key]) for key in keys if key in held}
+        return {key: values.decode_value(held[key]) for key in wanted if key in held}
 
     # --- Pages, over several logs ----------------------------------------------------------------
 
@@ -259,8 +266,9 @@ class Pending(Scope):
         Two round trips for each 20.
         """
         log, d = self._log(thread_id), self.db.dialect
-        for first in range(0, len(checkpoint_ids), STATES):
-            some = checkpoint_ids[first : first + STATES]
+        ids = check_list(checkpoint_ids, "checkpoint_ids")
+        for first in range(0, len(ids), STATES):
+            some = ids[first : first + STATES]
             rows: list[Any] = []
             pending: list[Any] = []
             for listed in lists(d, [(encode_id(one),) for one in some]):
@@ -303,8 +311,12 @@ class Pending(Scope):
         *,
         connection: HostConnection | None = None,
     ) -> int:
-        """Delete some checkpoints with their writes, in one transaction; how many were there."""
-        ids = [check_name(one, "checkpoint_id") for one in checkpoint_ids]
+        """Delete some checkpoints with their writes, in one transaction; how many were there.
+
+        Those that others rest on (see `Checkpointer.save`) stay.
+        """
+        given = check_list(checkpoint_ids, "checkpoint_ids")
+        ids = [check_name(one, "checkpoint_id") for one in given]
         log, now = self._log(thread_id), datetime.now(UTC)
         if not ids:
             return 0
@@ -325,7 +337,8 @@ class Pending(Scope):
         """
         d = self.db.dialect
         found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-        ids = [(encode_id(check_name(one, "run_id")),) for one in run_ids]
+        given = check_list(run_ids, "run_ids")
+        ids = [(encode_id(check_name(one, "run_id")),) for one in given]
         for listed in lists(d, ids):
             binds = self._reaching() | {"p_keys": listed}
             for row in await self._rows(writes_.list_runs(d), binds, connection):

@@ -82,6 +82,18 @@ def read_chain(d: Dialect, which: str) -> Executable:
     return select(chain).order_by(chain.c.seq)
 
 
+def parent_there() -> Any:
+    """A checkpoint's parent, if it has not been deleted."""
+    parent = CHECKPOINTS.alias("parent")
+    return (
+        select(parent.c.checkpoint_id)
+        .where(same_log(parent, CHECKPOINTS), parent.c.checkpoint_id == CHECKPOINTS.c.parent_id)
+        .correlate(CHECKPOINTS)
+        .scalar_subquery()
+        .label("parent_id")
+    )
+
+
 def chain_of(which: str, *also: Any) -> Any:
     """The rows of a checkpoint; *also* columns of its name are in each."""
     start = CHECKPOINTS.c.seq == position_of(which)

@@ -89,10 +89,11 @@ class Retaining(Scope):
     ) -> int:
         """Remove threads that were not saved for so long, expired threads, and old tombstones.
 
-        Without *older_than_days* (``None``) only the latter two, which no reader sees. Returns how
-        many checkpoints and entries went. A thread goes as a whole; otherwise batches, busy
-        threads, *dry_run* and *progress* are as in `prune`. `memalchemy.space.reclaim` gives the
-        space back.
+        A log whose thread is in use in a namespace above it stays, as that of a subgraph which
+        remembers by itself. Without *older_than_days* (``None``) only expired threads and old
+        tombstones, which no reader sees. A thread goes as a whole; otherwise batches, busy threads,
+        *dry_run* and *progress* are as in `prune`. Returns how many checkpoints and entries went.
+        `memalchemy.space.reclaim` gives the space back.
         """
         now = datetime.now(UTC)
         if older_than_days is None:

@@ -28,7 +28,18 @@ from memalchemy.errors import (
     ThreadDeleted,
 )
 from memalchemy.events import Event, operation, publish
-from memalchemy.log import Head, Log, Position, append, new_epoch, read_head, remove_log, sweep
+from memalchemy.log import (
+    Head,
+    Log,
+    Position,
+    append,
+    lock_log,
+    new_epoch,
+    read_head,
+    remove_log,
+    sweep,
+)
+from memalchemy.log.copying import read_position
 from memalchemy.statements import Program
 
 T = TypeVar("T")
@@ -65,6 +76,8 @@ class Request:
     """The parent to record, wherever it is; the state is appended to the newest."""
     run_id: str | None
     expected_parent: str | Unset | None
+    rests_on: str | None
+    """The named parent, if the state is incomplete without it; it has to be there then."""
     now: datetime
     occurred_at: datetime
     expires_at: datetime | None
@@ -228,11 +241,12 @@ class Saver:
             row = self._row(request, draft, words)
             first = "begin" if draft.base_seq is None else "based"
             return await self.together.append(self.db, row, first, event)
+        locked = request.rests_on is not None and not self._is_newest(request)
         return await self.db.write(
-            partial(self._append, request, draft, words),
+            partial(self._append_locked if locked else self._append, request, draft, words),
             connection=connection,
             event=event,
-            single=self.db.dialect.single_statement_save,
+            single=self.db.dialect.single_statement_save and not locked,
         )
 
     async def _tip(
@@ -295,6 +309,19 @@ class Saver:
         added = text.added_strings(state, parts, parent)
         return draft, text.search_text(added)
 
+    def _is_newest(self, request: Request) -> bool:
+        """Whether the state rests on what is the newest checkpoint, as far as this process knows.
+
+        The newest is not removed. Whether an earlier one is there has to be looked up under the
+        log's lock: a single statement sees what was there when it began.
+        """
+        cached = self.cache.get(request.log)
+        return cached is not None and cached.checkpoint_id == request.rests_on
+
+    def _append_locked(self, request: Request, draft: Draft, words: str | None) -> Program[Any]:
+        yield lock_log(self.db.dialect), request.log.binds()
+        return (yield from self._append(request, draft, words))
+
     def _append(self, request: Request, draft: Draft, words: str | None) -> Program[Any]:
         expected = (
             "any"
@@ -303,7 +330,9 @@ class Saver:
             if request.expected_parent is None
             else "head"
         )
-        needs_thread = request.parent_id is not None or expected == "head"
+        needs_thread = (
+            request.parent_id is not None or request.rests_on is not None or expected == "head"
+        )
         first = "based" if draft.base_seq is not None else "advance" if needs_thread else "begin"
         if first == "begin" and expected == "any" and isinstance(request.lineage, str):
             expected = "alive"
@@ -313,7 +342,7 @@ class Saver:
             first=first,
             expected=expected,
             retain=self.retention is not None,
-            needs_parent=request.lineage is UNSET,
+            needs_parent=request.lineage is UNSET or request.rests_on is not None,
         )
 
     def _row(self, request: Request, draft: Draft, words: str | None) -> dict[str, Any]:
@@ -329,6 +358,7 @@ class Saver:
             "p_parent_id": parent_id,
             "p_expected": None if request.expected_parent is UNSET else request.expected_parent,
             "p_run_id": request.run_id,
+            "p_rests_on": request.rests_on,
             "p_meta": request.metadata,
             "p_raw_size": draft.raw_size,
             "p_stored_size": len(draft.stored.payload),
@@ -385,6 +415,12 @@ class Saver:
                 if not lost.maybe_applied or connection is not None:
                     raise  # otherwise the next attempt sees whether it is gone
             return None
+        if request.rests_on is not None and not await self._is_there(request, connection, event):
+            raise NotFound(
+                f"thread {log.thread_id!r} has no checkpoint {request.rests_on!r}, which this "
+                "state rests on; nothing was written. Load a checkpoint that is there, and go on "
+                "from it."
+            )
         newest = None if head is None else head.head_id
         if expected is UNSET or newest == expected:
             return None
@@ -398,6 +434,18 @@ class Saver:
             expected=expected,
             current=newest,
         )
+
+    async def _is_there(
+        self, request: Request, connection: HostConnection | None, event: Event
+    ) -> bool:
+        """Whether what the state rests on is a checkpoint of the log."""
+        statement = read_position(self.db.dialect)
+        values = request.log.binds() | {"p_checkpoint_id": request.rests_on}
+
+        def program() -> Program[bool]:
+            return bool((yield statement, values))
+
+        return await self.db.read(program, connection=connection, event=event)
 
     async def _head(self, log: Log, connection: HostConnection | None, event: Event) -> Head | None:
         return await self.db.read(

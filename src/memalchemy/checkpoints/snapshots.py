@@ -13,7 +13,14 @@ from typing import Any
 from sqlalchemy import Executable, String, and_, bindparam, literal_column, or_, select, union_all
 
 from memalchemy.checkpoints.chain import CODEC, Tip
-from memalchemy.checkpoints.queries import INFO, chain_of, is_live, position_of, tip_of
+from memalchemy.checkpoints.queries import (
+    INFO,
+    chain_of,
+    is_live,
+    parent_there,
+    position_of,
+    tip_of,
+)
 from memalchemy.codec import deltas, sealing
 from memalchemy.codec import writes as codec
 from memalchemy.codec.sealing import Keyring
@@ -36,7 +43,7 @@ def read_snapshot(d: Dialect, which: str) -> Executable:
 
     ``highest`` is that of the highest id. A row of the chain has no ``status``.
     """
-    chain = chain_of(which, CHECKPOINTS.c.parent_id)
+    chain = chain_of(which, parent_there())
     # 0 and 1 are a write's.
     states = select(chain, literal_column("2").label("status"))
     key, text = DELTAS.c.entry_key, String()
@@ -161,11 +168,17 @@ def read_states(d: Dialect) -> Executable:
         .join(base, and_(base.c.seq == first.c.base_seq, base.c.seq < first.c.seq))
         .where(*(base.c[name] == bindparam(f"k_{name}") for name in Log._fields))
     )
-    name = CHECKPOINTS.alias("name")
+    name, parent = CHECKPOINTS.alias("name"), CHECKPOINTS.alias("parent")
+    above = and_(same_log(parent, name), parent.c.checkpoint_id == name.c.parent_id)
     return (
-        select(name.c.checkpoint_id, name.c.parent_id, *(DELTAS.c[column] for column in _STATE))
+        select(
+            name.c.checkpoint_id,
+            parent.c.checkpoint_id.label("parent_id"),
+            *(DELTAS.c[column] for column in _STATE),
+        )
         .select_from(DELTAS)
         .outerjoin(name, and_(same_log(name, DELTAS), name.c.seq == DELTAS.c.seq))
+        .outerjoin(parent, above)
         .where(
             of_log(DELTAS),
             DELTAS.c.kind.in_(words("snapshot", "delta")),

@@ -175,6 +175,12 @@ class Dialect:
         """*rows* as a table that is made once, and not again for each row that it is joined to."""
         return rows.cte(name, nesting=True)
 
+    def reached(self, first: CTE, rest: Select[Any], columns: Sequence[str]) -> CTE:
+        """The rows of *first*, and what *rest* reaches from them, step by step; ends in a circle,
+        too. *columns* are those of both.
+        """
+        return first.union(rest)
+
     def merging(self, rows: Select[Any]) -> Select[Any]:
         """*rows* to insert singly; what a text index has put off is merged before it is much."""
         return rows

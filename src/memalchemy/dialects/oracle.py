@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import orjson
 from sqlalchemy import (
+    CTE,
     ColumnElement,
     Connection,
     Executable,
@@ -148,6 +149,11 @@ class Oracle(Dialect):
             f"SELECT {names} FROM JSON_TABLE(:{parameter}, '$[*]' COLUMNS ({fields})) each_"  # noqa: S608
         ).bindparams(bindparam(parameter, type_=Text))
         return rows.columns(*(column(name) for name in columns)).subquery("listed")
+
+    def reached(self, first: CTE, rest: Select[Any], columns: Sequence[str]) -> CTE:
+        # A recursion is UNION ALL here, and what goes round has to be told.
+        end = f"CYCLE {', '.join(columns)} SET goes_round TO '1' DEFAULT '0'"
+        return first.union_all(rest).suffix_with(end)
 
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         # A JSON path is a literal and a key is data, so no path. Merging {key: value} into the

@@ -181,7 +181,7 @@ ROUTES = [
     Route("GET", _ONE, "load", "A state.", load, shapes.Checkpoint, errors=_FOUND),
     Route(
         "DELETE", _ONE, "delete_checkpoint", "Delete a checkpoint.", delete, shapes.Deleted,
-        errors=_FOUND,
+        errors=(*_FOUND, 409),
     ),
     Route(
         "DELETE", _CHECKPOINTS, "delete_checkpoints", "Delete a thread with all its logs.", delete,

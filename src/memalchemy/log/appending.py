@@ -29,6 +29,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from memalchemy.dialects import Dialect
 from memalchemy.errors import UniqueViolation
+from memalchemy.log.resting import HELD, held
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
@@ -220,7 +221,15 @@ DELTA_COLUMNS = (
     "stored_at",
     "payload",
 )
-CHECKPOINT_COLUMNS = ("run_id", "meta", "raw_size", "stored_size", "occurred_at", "created_at")
+CHECKPOINT_COLUMNS = (
+    "run_id",
+    "meta",
+    "raw_size",
+    "stored_size",
+    "occurred_at",
+    "created_at",
+    "rests_on",
+)
 
 
 def _delta_values() -> dict[str, Any]:
@@ -289,10 +298,31 @@ def new_checkpoint(d: Dialect) -> Executable | None:
     return insert(CHECKPOINTS).values(_checkpoint_values(previous) | placed)
 
 
-def beyond_retention() -> ColumnElement[bool]:
-    """Checkpoints that every rule lets go. Binds ``p_checkpoint_id`` (one that stays), ``p_keep``
-    (how many of the others stay), ``p_every``, ``p_cutoff``.
+def beyond_retention(d: Dialect) -> ColumnElement[bool]:
+    """Checkpoints that every rule lets go, and that none rests on that stays. Binds
+    ``p_checkpoint_id`` (one that stays), ``p_rests_on`` (what that one rests on), ``p_keep`` (how
+    many of the others stay), ``p_every``, ``p_cutoff``.
     """
+    kept, below = CHECKPOINTS.alias("kept"), CHECKPOINTS.alias("below")
+    rested = [*(kept.c[name] for name in LOG_KEY), kept.c.rests_on.label("checkpoint_id")]
+    by_others = select(*rested).where(
+        *(kept.c[name] == bindparam(f"k_{name}") for name in LOG_KEY),
+        kept.c.rests_on.is_not(None),
+        ~_beyond(kept),
+    )
+    # A single statement does not see the name that it puts.
+    by_this = select(*(below.c[name] for name in HELD)).where(
+        *(below.c[name] == bindparam(f"k_{name}") for name in LOG_KEY),
+        below.c.checkpoint_id == bindparam("p_rests_on", type_=below.c.checkpoint_id.type),
+    )
+    rested_on = by_others.union_all(by_this).subquery("rested_on")
+    stay = held(d, select(rested_on))
+    names = select(stay.c.checkpoint_id).add_cte(stay, nest_here=True)
+    let_go = and_(of_log(CHECKPOINTS), _beyond(CHECKPOINTS))
+    return and_(let_go, CHECKPOINTS.c.checkpoint_id.not_in(names))
+
+
+def _beyond(table: Any) -> ColumnElement[bool]:
     newest = CHECKPOINTS.alias("newest")
     limit = (
         select(newest.c.seq)
@@ -306,18 +336,17 @@ def beyond_retention() -> ColumnElement[bool]:
         .scalar_subquery()
     )
     return and_(
-        of_log(CHECKPOINTS),
-        CHECKPOINTS.c.checkpoint_id != bindparam("p_checkpoint_id"),
-        CHECKPOINTS.c.seq <= limit,
-        CHECKPOINTS.c.ordinal % bindparam("p_every", type_=CHECKPOINTS.c.ordinal.type) != 0,
-        CHECKPOINTS.c.occurred_at < bindparam("p_cutoff"),
+        table.c.checkpoint_id != bindparam("p_checkpoint_id"),
+        table.c.seq <= limit,
+        table.c.ordinal % bindparam("p_every", type_=CHECKPOINTS.c.ordinal.type) != 0,
+        table.c.occurred_at < bindparam("p_cutoff"),
     )
 
 
 @statement()
 def forget_names(d: Dialect) -> Executable:
     """Remove the names that retention lets go; their rows stay until a sweep."""
-    return delete(CHECKPOINTS).where(beyond_retention())
+    return delete(CHECKPOINTS).where(beyond_retention(d))
 
 
 @statement(
@@ -355,7 +384,7 @@ def save(d: Dialect, first: str, expected: str, parent: bool, retain: bool) -> E
         # Its snapshot is older than the lock: at worst a name goes with the next save instead.
         ctes.append(
             delete(CHECKPOINTS)
-            .where(beyond_retention(), select(head.c.seq).exists())
+            .where(beyond_retention(d), select(head.c.seq).exists())
             .cte("retained")
         )
     return select(*(head.c[name] for name in Position._fields)).add_cte(*ctes)

@@ -2,8 +2,8 @@
 
 A batch is a list of logs, bound as one value, and a number of rows: the statements are as many for
 a hundred logs as for one. A log that somebody is saving into is passed over, never waited for. What
-a batch leaves is whole: names go oldest first, and a state only when it has no name and no other is
-built on it.
+a batch leaves is whole: names go newest first, none that another rests on, and a state only when it
+has no name and no other is built on it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
+    CTE,
     ColumnElement,
     Executable,
     FromClause,
@@ -31,6 +32,7 @@ from sqlalchemy import (
 
 from memalchemy.dialects import Dialect
 from memalchemy.keys import encode_id
+from memalchemy.log.resting import HELD, held
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
@@ -50,6 +52,7 @@ LOGS, ROWS = 100, 2_000
 SCOPES = ("namespace", "tenant", "log", "thread")
 _ID = ("thread_id", "namespace")
 _ROW = (*LOG_KEY, "seq")
+_NAME = (*_ROW, "checkpoint_id")
 _TABLES = {
     "checkpoints": CHECKPOINTS,
     "entries": DELTAS,
@@ -113,9 +116,24 @@ def _listed(d: Dialect, table: Any) -> ColumnElement[bool]:
 
 
 def stale() -> ColumnElement[bool]:
-    """Idle since ``p_cutoff``, expired, or a tombstone past its day."""
+    """Idle since ``p_cutoff``, expired, or a tombstone past its day.
+
+    A log is not idle while its thread is saved in a namespace above it: a graph may call a subgraph
+    that has a memory of its own once in a while.
+    """
+    above = THREADS.alias("above")
+    start = func.substr(THREADS.c.namespace, 1, func.length(above.c.namespace))
+    in_use: Any = select(literal_column("1")).where(
+        *(above.c[name] == THREADS.c[name] for name in ("tenant", "thread_id")),
+        above.c.namespace != THREADS.c.namespace,
+        above.c.namespace != literal_column("'/'"),  # the root, which has nothing to do with others
+        above.c.namespace == start,
+        above.c.deleted_at.is_(None),
+        above.c.updated_at >= bindparam("p_cutoff"),
+    )
+    idle = and_(THREADS.c.deleted_at.is_(None), THREADS.c.updated_at < bindparam("p_cutoff"))
     return or_(
-        and_(THREADS.c.deleted_at.is_(None), THREADS.c.updated_at < bindparam("p_cutoff")),
+        and_(idle, ~in_use.exists()),
         THREADS.c.expires_at <= bindparam("p_now"),
         THREADS.c.deleted_at < bindparam("p_buried"),
     )
@@ -148,30 +166,46 @@ def count_logs(d: Dialect, which: str, scope: str) -> Executable:
     return select(func.count()).select_from(THREADS).where(*_within(scope, False), _WANTED[which]())
 
 
-def _ranked(of: FromClause) -> Any:
-    """The checkpoints of the logs *of*, each with the number of those that are newer."""
+def _ranked(d: Dialect, of: FromClause) -> tuple[CTE, CTE]:
+    """The checkpoints of the logs *of*, each with whether the rules let it go; and those that one
+    rests on that they keep.
+    """
     number = func.row_number().over(
         partition_by=[CHECKPOINTS.c[name] for name in LOG_KEY], order_by=CHECKPOINTS.c.seq.desc()
     )
-    return (
+    numbered = (
         select(
-            *(CHECKPOINTS.c[name] for name in (*_ROW, "checkpoint_id", "ordinal", "occurred_at")),
+            *(CHECKPOINTS.c[name] for name in (*_NAME, "rests_on", "ordinal", "occurred_at")),
             (number - literal_column("1")).label("newer"),
         )
         .select_from(CHECKPOINTS)
         .join(of, same_log(CHECKPOINTS, of))
-        .subquery("ranked")
+        .subquery("numbered")
     )
+    goes = case((_beyond(numbered), literal_column("1")), else_=literal_column("0"))
+    names = [numbered.c[name] for name in (*_NAME, "rests_on")]
+    ranked = d.once(select(*names, goes.label("goes")), "ranked")
+    rested = select(
+        *(ranked.c[name] for name in LOG_KEY), ranked.c.rests_on.label("checkpoint_id")
+    ).where(ranked.c.goes == literal_column("0"), ranked.c.rests_on.is_not(None))
+    return ranked, held(d, rested)
 
 
-def _goes(ranked: Any) -> ColumnElement[bool]:
+def _beyond(numbered: Any) -> ColumnElement[bool]:
     """Whether every rule lets a checkpoint go; the newest never. Binds as `beyond_retention`."""
     return and_(
-        ranked.c.newer > bindparam("p_keep"),
-        ranked.c.ordinal % bindparam("p_every", type_=CHECKPOINTS.c.ordinal.type)
+        numbered.c.newer > bindparam("p_keep"),
+        numbered.c.ordinal % bindparam("p_every", type_=CHECKPOINTS.c.ordinal.type)
         != literal_column("0"),
-        ranked.c.occurred_at < bindparam("p_cutoff"),
+        numbered.c.occurred_at < bindparam("p_cutoff"),
     )
+
+
+def _goes(ranked: CTE, stay: CTE) -> ColumnElement[bool]:
+    """Whether a checkpoint goes: the rules let it, and none rests on it that they keep."""
+    name = tuple_(*(ranked.c[column] for column in HELD))
+    needed = name.in_(select(*(stay.c[column] for column in HELD)))
+    return and_(ranked.c.goes != literal_column("0"), ~needed)
 
 
 def _flags(*flags: ColumnElement[int] | str) -> list[Any]:
@@ -228,8 +262,8 @@ def list_prunable(d: Dialect, scope: str, after: bool) -> Executable:
     )
     one: ColumnElement[int] = literal_column("1")
     zero: ColumnElement[int] = literal_column("0")
-    ranked = _ranked(page)
-    goes = case((_goes(ranked), one), else_=zero)
+    ranked, stay = _ranked(d, page)
+    goes = case((_goes(ranked, stay), one), else_=zero)
     names = select(*(ranked.c[name] for name in _ROW), *_flags("1", goes, "0", "0"))
     at = _positions(page, names)
     needless = case((_needless(at), one), else_=zero)
@@ -242,6 +276,7 @@ def list_prunable(d: Dialect, scope: str, after: bool) -> Executable:
         )
         .group_by(*(at.c[name] for name in LOG_KEY))
         .order_by(*(at.c[name] for name in _ID))
+        .add_cte(page, ranked, stay, nest_here=True)
     )
 
 
@@ -294,35 +329,41 @@ def is_wanted(row: Any, which: str, values: Mapping[str, Any]) -> bool:
 
 @statement()
 def forget_listed(d: Dialect) -> Executable:
-    """Remove names that the rules let go from a list of logs: ``p_limit`` of them, oldest first."""
-    return delete(CHECKPOINTS).where(_is_one_of(d, CHECKPOINTS, _going(d, _ROW)))
+    """Remove names that the rules let go from a list of logs: ``p_limit`` of them, newest first, so
+    that at no time one is there without what it rests on.
+    """
+    return delete(CHECKPOINTS).where(_is_one_of(d, CHECKPOINTS, *_going(d, _ROW)))
 
 
-def _going(d: Dialect, columns: Sequence[str]) -> Select[Any]:
-    ranked = _ranked(d.listed("p_logs", LOG_KEY))
-    return (
+def _going(d: Dialect, columns: Sequence[str]) -> tuple[Select[Any], CTE, CTE]:
+    """What `forget_listed` removes, and two tables that have to be made for it."""
+    ranked, stay = _ranked(d, d.listed("p_logs", LOG_KEY))
+    rows = (
         select(*(ranked.c[name] for name in columns))
-        .where(_goes(ranked))
-        .order_by(*(ranked.c[name] for name in _ROW))
+        .where(_goes(ranked, stay))
+        .order_by(*(ranked.c[name] for name in LOG_KEY), ranked.c.seq.desc())
         .limit(bindparam("p_limit"))
     )
+    return rows, ranked, stay
 
 
 @statement()
 def forget_listed_writes(d: Dialect) -> Executable:
     """Delete the pending writes of the checkpoints whose names `forget_listed` removes next."""
-    going = d.once(_going(d, (*LOG_KEY, "checkpoint_id")), "going")
+    rows, *made = _going(d, HELD)
+    going = d.once(rows, "going")
     whose = tuple_(*(DELTAS.c[name] for name in (*LOG_KEY, "label")))
-    return delete(DELTAS).where(
-        DELTAS.c.kind.in_(words("write")),
-        whose.in_(select(*(going.c[name] for name in (*LOG_KEY, "checkpoint_id")))),
-    )
+    found = select(*(going.c[name] for name in HELD)).add_cte(*made, nest_here=True)
+    return delete(DELTAS).where(DELTAS.c.kind.in_(words("write")), whose.in_(found))
 
 
-def _is_one_of(d: Dialect, table: Any, rows: Select[Any]) -> ColumnElement[bool]:
-    """Whether a row is one of *rows*, which are found once, whatever the planner thinks of them."""
+def _is_one_of(d: Dialect, table: Any, rows: Select[Any], *made: CTE) -> ColumnElement[bool]:
+    """Whether a row is one of *rows*, which are found once, whatever the planner thinks of them, in
+    tables that are *made* before.
+    """
     found = d.once(rows, "found")
-    return tuple_(*(table.c[name] for name in _ROW)).in_(select(*(found.c[name] for name in _ROW)))
+    each = select(*(found.c[name] for name in _ROW)).add_cte(*made, nest_here=True)
+    return tuple_(*(table.c[name] for name in _ROW)).in_(each)
 
 
 @statement()

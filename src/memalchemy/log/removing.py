@@ -21,6 +21,8 @@ from sqlalchemy import (
 
 from memalchemy.codec.text import MAX_TEXT
 from memalchemy.dialects import Dialect
+from memalchemy.errors import Conflict
+from memalchemy.log.resting import find_resting
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
@@ -292,10 +294,21 @@ def delete_checkpoint(
     """Delete one checkpoint, and the states that only it needed; whether it was there.
 
     If it is *superseded*, the next one is found by its words from now on.
+
+    Raises:
+        Conflict: another rests on it; nothing was changed.
     """
     rows = yield lock_log(d), log.binds()
     if not rows or not Head._make(rows[0]).is_live(now):
         return False
+    resting = yield find_resting(d), log.binds() | {"p_checkpoint_id": checkpoint_id, "p_limit": 1}
+    if resting:
+        raise Conflict(
+            f"checkpoint {resting[0].checkpoint_id!r} of thread {log.thread_id!r} rests on "
+            f"{checkpoint_id!r} and cannot be rebuilt without it; nothing was deleted. Delete that "
+            "one first, or the whole thread.",
+            current=resting[0].checkpoint_id,
+        )
     named = yield remove_name(d), log.binds() | {"p_checkpoint_id": checkpoint_id}
     if not named:
         return False

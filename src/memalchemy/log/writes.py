@@ -32,6 +32,7 @@ from memalchemy.errors import ThreadDeleted, UniqueViolation
 from memalchemy.keys import encode_id
 from memalchemy.log.appending import DELTA_COLUMNS, put_delta
 from memalchemy.log.removing import Head, lock_log, read_head, remove_log, sweep_locked
+from memalchemy.log.resting import without_held
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
@@ -240,10 +241,14 @@ def remove_names_listed(d: Dialect) -> Executable:
 
 
 def delete_checkpoints(d: Dialect, log: Log, ids: Sequence[str], now: Any) -> Program[int]:
-    """Delete checkpoints with their writes, and the states that only they needed; how many."""
+    """Delete checkpoints with their writes, and the states that only they needed; how many.
+
+    Those that others rest on stay.
+    """
     rows = yield lock_log(d), log.binds()
     if not rows or not Head._make(rows[0]).is_live(now):
         return 0
+    ids = yield from without_held(d, log, ids)
     gone = 0
     for listed in lists(d, [(encode_id(one),) for one in ids]):
         values = log.binds() | {"p_keys": listed}

@@ -10,6 +10,7 @@ from typing import Any
 
 from memalchemy.codec.text import tokens
 from memalchemy.contracts import Seconds, check_query, to_timedelta
+from memalchemy.keys import check_list
 from memalchemy.memory.fence import escaped
 from memalchemy.memory.finding import Naming
 
@@ -158,9 +159,7 @@ def words_of(content: str) -> str:
 
 
 def topics_of(topics: Any) -> tuple[str, ...]:
-    if isinstance(topics, str) or not isinstance(topics, Iterable):
-        raise TypeError("topics are a list of texts, not one")
-    found = tuple(topics)
+    found = tuple(check_list(topics, "topics"))
     if not all(isinstance(topic, str) for topic in found):
         raise TypeError("topics are texts")
     return found

@@ -15,7 +15,7 @@ from typing import Any
 from memalchemy.codec.values import jsonable
 from memalchemy.contracts import Seconds, StoreItem
 from memalchemy.database import Database, HostConnection, check_database
-from memalchemy.keys import check_namespace
+from memalchemy.keys import check_list, check_namespace
 from memalchemy.mapping import plain
 from memalchemy.store import LEAVE, Store
 from memalchemy.store.shelf import Namespace
@@ -205,7 +205,7 @@ class KeyValue:
         self, keys: Iterable[str] | None = None, *, connection: HostConnection | None = None
     ) -> str:
         """``key: value`` in lines, values as JSON: all there are, or those of *keys*."""
-        wanted = list(keys or ())
+        wanted = [] if keys is None else check_list(keys, "keys")
         if wanted:
             places = [(self.namespace, key) for key in wanted]
             found = await self.store.get_batch(places, connection=connection)

@@ -12,6 +12,7 @@ from memalchemy.contracts import StoreItem, check_limit
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import Conflict
 from memalchemy.events import operation
+from memalchemy.keys import check_list
 from memalchemy.memory import scopes
 from memalchemy.memory.fence import MEMORY, without_blocks
 from memalchemy.memory.finding import mode_of, naming_of
@@ -119,7 +120,8 @@ class LLMMemoryManager(BaseMemoryManager):
         *recall* is only read. What does not begin as the namespace does, with the same first part,
         is another tenant's: it is left out, and logged. Each task has its own scope.
         """
-        scope = scopes.of_one_tenant(tuple(namespace_prefix), map(tuple, recall))
+        also = [check_prefix(one) for one in check_list(recall, "recall")]
+        scope = scopes.of_one_tenant(check_prefix(namespace_prefix), also)
         return scopes.entered(self, scope)
 
     async def on_session_start(
@@ -193,7 +195,9 @@ class LLMMemoryManager(BaseMemoryManager):
         if namespaces is None:
             prefixes = list(self.active_recall)
         else:
-            prefixes = list(dict.fromkeys(check_prefix(one) for one in namespaces))
+            prefixes = list(
+                dict.fromkeys(check_prefix(one) for one in check_list(namespaces, "namespaces"))
+            )
             if len({prefix[0] for prefix in prefixes}) > 1:
                 raise ValueError("namespaces of several tenants, by their first part, are not read")
         if not most:

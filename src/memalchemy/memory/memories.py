@@ -112,7 +112,7 @@ def check_prefix(namespace: Any) -> tuple[str, ...]:
 
     An empty part is an id that somebody forgot to give; all who forgot would share it.
     """
-    if isinstance(namespace, str) or not isinstance(namespace, Iterable):
+    if isinstance(namespace, (str, bytes)) or not isinstance(namespace, Iterable):
         raise TypeError("a namespace is a tuple of strings")
     parts = tuple(namespace)
     if not parts:

@@ -9,7 +9,7 @@ from typing import Any
 
 from memalchemy.contracts import Seconds, StoreItem, check_query
 from memalchemy.database import Database, HostConnection, check_database
-from memalchemy.keys import check_namespace
+from memalchemy.keys import check_list, check_namespace
 from memalchemy.store import Store
 from memalchemy.store.diversity import differing, pool_of
 from memalchemy.store.embedding import Embedder
@@ -193,11 +193,10 @@ class VectorStore:
 
     async def delete(self, ids: Iterable[str], *, connection: HostConnection | None = None) -> int:
         """Remove documents, each by itself; how many were there."""
-        if isinstance(ids, str):
-            raise TypeError("ids is a list of ids, not one")
+        given = check_list(ids, "ids")
         gone = [
             await self.store.delete(self.namespace, key, connection=connection)
-            for key in dict.fromkeys(ids)
+            for key in dict.fromkeys(given)
         ]
         return sum(gone)
 

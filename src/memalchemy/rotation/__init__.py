@@ -352,7 +352,11 @@ class _Rotation:
             refused = (row for row in due if row.begins is None)
             _name(
                 self._refused,
-                (_plain(row._mapping) for row in refused if not self._may_encrypt(row.tenant)),
+                (
+                    _plain(dict(row._mapping))
+                    for row in refused
+                    if not self._may_encrypt(row.tenant)
+                ),
             )
             if len(rows) < PAGE:
                 return

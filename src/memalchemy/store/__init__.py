@@ -16,7 +16,7 @@ from memalchemy.codec.values import frozen, is_heavy, pointer_of
 from memalchemy.contracts import UNSET, Seconds, StoreItem, Unset, check_position
 from memalchemy.database import OFF_LOOP_BYTES, Database, HostConnection, check_database, off_loop
 from memalchemy.events import operation
-from memalchemy.keys import check_name
+from memalchemy.keys import check_list, check_name
 from memalchemy.metadata import check_metadata
 from memalchemy.search.vectors import METRICS, Metric
 from memalchemy.statements import Program
@@ -438,9 +438,8 @@ def _is_alive(expires_at: datetime | None, now: datetime) -> bool:
 
 
 def _names(fields: Iterable[str]) -> list[str]:
-    if isinstance(fields, str):
-        raise TypeError("index_metadata is a list of fields, not one string")
-    return [check_name(field, "a field of index_metadata") for field in fields]
+    given = check_list(fields, "index_metadata")
+    return [check_name(field, "a field of index_metadata") for field in given]
 
 
 def _weight(value: Any) -> int:

@@ -13,6 +13,7 @@ from memalchemy.contracts import NewItem, Seconds, StoreItem
 from memalchemy.database import OFF_LOOP_BYTES, HostConnection, off_loop
 from memalchemy.errors import MemalchemyError
 from memalchemy.events import operation
+from memalchemy.keys import check_list
 from memalchemy.search.scope import Place, key_lists
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
@@ -51,7 +52,7 @@ class Batches(Shelf):
             NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
             StoreCapabilityError: *index* is given, and there is no embedder.
         """
-        given = [_new_item(one) for one in items]
+        given = [_new_item(one) for one in check_list(items, "items")]
         now = datetime.now(UTC)
         weight = len(given) * BYTES_EACH
         if weight >= OFF_LOOP_BYTES:  # the caller may change them while a thread encodes them
@@ -175,7 +176,7 @@ class Batches(Shelf):
 
     def _places(self, keys: Iterable[tuple[Namespace, str]]) -> dict[Place, Name]:
         wanted: dict[Place, Name] = {}
-        for namespace, key in keys:
+        for namespace, key in check_list(keys, "keys"):
             binds = item_binds(self.db, namespace, key)
             wanted[binds["k_namespace"], key] = (tuple(namespace), key)
         return wanted

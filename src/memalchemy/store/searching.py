@@ -24,7 +24,7 @@ from memalchemy.contracts import (
 from memalchemy.database import HostConnection, off_loop
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
-from memalchemy.keys import encode_namespace
+from memalchemy.keys import check_list, encode_namespace
 from memalchemy.search.items import search_items
 from memalchemy.search.relevance import CANDIDATES, Ranking
 from memalchemy.search.scope import scope_binds
@@ -177,7 +177,7 @@ class Searching(Listing):
             if embedding is None and mode == "vector":
                 return []
         found: list[StoreItem] = []
-        for namespace in namespaces:
+        for namespace in check_list(namespaces, "namespaces"):
             found += await self.search(
                 namespace,
                 query,

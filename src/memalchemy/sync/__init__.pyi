@@ -462,10 +462,15 @@ class Checkpointer:
         All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
         is this namespace's, with its checkpoints and entries.
 
+        A checkpoint that another rests on (see `save`) is not deleted before that one.
+
         A deleted checkpoint's state stays in the database, without a name, while others are stored
         as differences from it; `rewrite` ends that. The words that it was found by go with it,
         unless it is *superseded*, a mere step on the way to the next one of the thread: then that
         one is found by them.
+
+        Raises:
+            Conflict: another checkpoint rests on this one; nothing was deleted.
         """
 
     def delete_below(self, thread_id: str, *, connection: HostConnection | None = None) -> bool:
@@ -481,7 +486,10 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> int:
-        """Delete some checkpoints with their writes, in one transaction; how many were there."""
+        """Delete some checkpoints with their writes, in one transaction; how many were there.
+
+        Those that others rest on (see `Checkpointer.save`) stay.
+        """
 
     def diff(
         self,
@@ -834,6 +842,7 @@ class Checkpointer:
         parent_id: str | None = None,
         expected_parent: str | Unset | None = ...,
         lineage: str | Unset | None = ...,
+        rests_on_parent: bool = False,
         run_id: str | None = None,
         occurred_at: datetime | None = None,
         ttl: Seconds | None = None,
@@ -853,6 +862,10 @@ class Checkpointer:
                 unless there is none). The check and the save are one.
             lineage: record this as its parent, whether it is there or not (``None``: it has none),
                 for a host that keeps track of that itself; the state is appended to the newest.
+            rests_on_parent: the state is incomplete without its parent, which *parent_id* or
+                *lineage* names and which has to be there: without its state, its pending writes,
+                or what it rests on in turn. Neither retention nor a deletion removes a checkpoint
+                that one that stays rests on.
             run_id: what made it, for `delete_runs`.
             occurred_at: when the step happened, an aware datetime, for an import of what happened
                 earlier; now, if not given. ``older_than`` of retention goes by it.
@@ -863,8 +876,9 @@ class Checkpointer:
             NotSerialisable, TooLarge: the state or metadata cannot be stored; nothing was written.
             Conflict: *expected_parent* is not the newest.
             ThreadDeleted: a parent was named and the thread has been deleted since.
-            NotFound: *parent_id* is not there.
-            ValueError: *parent_id* and *lineage* were given; *occurred_at* has no time zone.
+            NotFound: *parent_id* is not there, or a parent that the state rests on.
+            ValueError: *parent_id* and *lineage* were given, or *rests_on_parent* and neither;
+                *occurred_at* has no time zone.
 
         What is saved is *state* as it is when the call begins to run: changing it while the call
         waits changes nothing.
@@ -958,10 +972,11 @@ class Checkpointer:
     ) -> int:
         """Remove threads that were not saved for so long, expired threads, and old tombstones.
 
-        Without *older_than_days* (``None``) only the latter two, which no reader sees. Returns how
-        many checkpoints and entries went. A thread goes as a whole; otherwise batches, busy
-        threads, *dry_run* and *progress* are as in `prune`. `memalchemy.space.reclaim` gives the
-        space back.
+        A log whose thread is in use in a namespace above it stays, as that of a subgraph which
+        remembers by itself. Without *older_than_days* (``None``) only expired threads and old
+        tombstones, which no reader sees. A thread goes as a whole; otherwise batches, busy threads,
+        *dry_run* and *progress* are as in `prune`. Returns how many checkpoints and entries went.
+        `memalchemy.space.reclaim` gives the space back.
         """
 
 class Conversation:
@@ -1889,10 +1904,15 @@ class RetainedCheckpointer:
         All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
         is this namespace's, with its checkpoints and entries.
 
+        A checkpoint that another rests on (see `save`) is not deleted before that one.
+
         A deleted checkpoint's state stays in the database, without a name, while others are stored
         as differences from it; `rewrite` ends that. The words that it was found by go with it,
         unless it is *superseded*, a mere step on the way to the next one of the thread: then that
         one is found by them.
+
+        Raises:
+            Conflict: another checkpoint rests on this one; nothing was deleted.
         """
 
     def delete_below(self, thread_id: str, *, connection: HostConnection | None = None) -> bool:
@@ -1908,7 +1928,10 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> int:
-        """Delete some checkpoints with their writes, in one transaction; how many were there."""
+        """Delete some checkpoints with their writes, in one transaction; how many were there.
+
+        Those that others rest on (see `Checkpointer.save`) stay.
+        """
 
     def diff(
         self,
@@ -2282,6 +2305,7 @@ class RetainedCheckpointer:
         parent_id: str | None = None,
         expected_parent: str | Unset | None = ...,
         lineage: str | Unset | None = ...,
+        rests_on_parent: bool = False,
         run_id: str | None = None,
         occurred_at: datetime | None = None,
         ttl: Seconds | None = None,
@@ -2301,6 +2325,10 @@ class RetainedCheckpointer:
                 unless there is none). The check and the save are one.
             lineage: record this as its parent, whether it is there or not (``None``: it has none),
                 for a host that keeps track of that itself; the state is appended to the newest.
+            rests_on_parent: the state is incomplete without its parent, which *parent_id* or
+                *lineage* names and which has to be there: without its state, its pending writes,
+                or what it rests on in turn. Neither retention nor a deletion removes a checkpoint
+                that one that stays rests on.
             run_id: what made it, for `delete_runs`.
             occurred_at: when the step happened, an aware datetime, for an import of what happened
                 earlier; now, if not given. ``older_than`` of retention goes by it.
@@ -2311,8 +2339,9 @@ class RetainedCheckpointer:
             NotSerialisable, TooLarge: the state or metadata cannot be stored; nothing was written.
             Conflict: *expected_parent* is not the newest.
             ThreadDeleted: a parent was named and the thread has been deleted since.
-            NotFound: *parent_id* is not there.
-            ValueError: *parent_id* and *lineage* were given; *occurred_at* has no time zone.
+            NotFound: *parent_id* is not there, or a parent that the state rests on.
+            ValueError: *parent_id* and *lineage* were given, or *rests_on_parent* and neither;
+                *occurred_at* has no time zone.
 
         What is saved is *state* as it is when the call begins to run: changing it while the call
         waits changes nothing.
@@ -2406,10 +2435,11 @@ class RetainedCheckpointer:
     ) -> int:
         """Remove threads that were not saved for so long, expired threads, and old tombstones.
 
-        Without *older_than_days* (``None``) only the latter two, which no reader sees. Returns how
-        many checkpoints and entries went. A thread goes as a whole; otherwise batches, busy
-        threads, *dry_run* and *progress* are as in `prune`. `memalchemy.space.reclaim` gives the
-        space back.
+        A log whose thread is in use in a namespace above it stays, as that of a subgraph which
+        remembers by itself. Without *older_than_days* (``None``) only expired threads and old
+        tombstones, which no reader sees. A thread goes as a whole; otherwise batches, busy threads,
+        *dry_run* and *progress* are as in `prune`. Returns how many checkpoints and entries went.
+        `memalchemy.space.reclaim` gives the space back.
         """
 
 class Store:

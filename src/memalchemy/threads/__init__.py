@@ -15,7 +15,7 @@ from memalchemy.contracts import UNSET, Entry, Seconds, Unset, to_lifetime
 from memalchemy.database import Database, HostConnection, off_loop
 from memalchemy.errors import DatabaseUnreachable, NotFound
 from memalchemy.events import Event, operation
-from memalchemy.keys import fork_of
+from memalchemy.keys import check_list, fork_of
 from memalchemy.log import Log, copy_log, delete_log, entering, entries, new_epoch
 from memalchemy.statements import Program
 from memalchemy.threads import coding
@@ -174,7 +174,8 @@ class ThreadLog(Reading):
         """
         log, d = self._log(thread_id), self.db.dialect
         expected = _version(expected_version)
-        ranges = _ranges(_position(position, "position") for position in positions)
+        given = check_list(positions, "positions")
+        ranges = _ranges(_position(position, "position") for position in given)
         return await self._written(
             "thread.remove",
             thread_id,

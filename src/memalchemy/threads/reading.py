@@ -24,7 +24,13 @@ from memalchemy.contracts import (
 from memalchemy.database import Database, HostConnection, Then, check_database, off_loop
 from memalchemy.dialects.lists import lists
 from memalchemy.events import Event, operation
-from memalchemy.keys import check_namespace, check_thread_id, encode_id, encode_namespace
+from memalchemy.keys import (
+    check_list,
+    check_namespace,
+    check_thread_id,
+    encode_id,
+    encode_namespace,
+)
 from memalchemy.log import Log, entries, listing
 from memalchemy.search.entries import find_entries
 from memalchemy.search.relevance import Scored
@@ -146,7 +152,8 @@ class Reading:
         """When each of these threads was last written, of those that have an entry."""
         d = self.db.dialect
         found: dict[str, datetime] = {}
-        ids = [(encode_id(check_thread_id(thread_id)),) for thread_id in thread_ids]
+        given = check_list(thread_ids, "thread_ids")
+        ids = [(encode_id(check_thread_id(thread_id)),) for thread_id in given]
         binds = {"k_tenant": self.db.tenant, "k_namespace": self._path, "p_now": datetime.now(UTC)}
         with operation("thread.read", tenant=self.db.tenant) as event:
             for some in lists(d, ids):

@@ -250,6 +250,13 @@ class LogReading:
             self._add(
                 "metadata", f"the metadata of {row.checkpoint_id!r} is no JSON object", **_at(row)
             )
+        if row.rests_on is not None and row.rests_at is None:
+            self._add(
+                "rests-on",
+                f"{row.checkpoint_id!r} rests on {row.rests_on!r}, which is gone: its state, and "
+                "those of all that rest on it, are incomplete",
+                **_at(row),
+            )
         if row.parent_at == row.seq:
             self._add("parent", f"{row.checkpoint_id!r} is its own parent", **_at(row))
         elif row.parent_at is not None and row.parent_at > row.seq:

@@ -142,10 +142,14 @@ def read_rows(d: Dialect) -> Executable:
     at = and_(same_log(CHECKPOINTS, DELTAS), CHECKPOINTS.c.seq == DELTAS.c.seq)
     below = and_(same_log(base, DELTAS), base.c.seq == DELTAS.c.base_seq)
     named = and_(same_log(parent, CHECKPOINTS), parent.c.checkpoint_id == CHECKPOINTS.c.parent_id)
+    under = CHECKPOINTS.alias("under")
+    needed = and_(same_log(under, CHECKPOINTS), under.c.checkpoint_id == CHECKPOINTS.c.rests_on)
     return (
         select(
             *(DELTAS.c[name] for name in columns),
             CHECKPOINTS.c.checkpoint_id,
+            CHECKPOINTS.c.rests_on,
+            under.c.seq.label("rests_at"),
             CHECKPOINTS.c.raw_size.label("named_raw_size"),
             CHECKPOINTS.c.stored_size.label("named_stored_size"),
             CHECKPOINTS.c.run_id,
@@ -160,7 +164,10 @@ def read_rows(d: Dialect) -> Executable:
             DELTAS.c.payload,
         )
         .select_from(
-            DELTAS.outerjoin(CHECKPOINTS, at).outerjoin(base, below).outerjoin(parent, named)
+            DELTAS.outerjoin(CHECKPOINTS, at)
+            .outerjoin(base, below)
+            .outerjoin(parent, named)
+            .outerjoin(under, needed)
         )
         .where(of_log(DELTAS), _in_range(DELTAS))
         .order_by(DELTAS.c.seq)

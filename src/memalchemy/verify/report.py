@@ -40,6 +40,7 @@ CODES = {
     "size": "a recorded size is not that of what is stored",
     "metadata": "metadata is no JSON object",
     "parent": "a checkpoint's parent cannot be its parent",
+    "rests-on": "a checkpoint is incomplete: the one that it rests on is gone",
     "cycle": "the parents of a checkpoint lead back to it",
     "words": "what an item is found by is not what it holds",
     "version": "an item is at a version that it cannot have",

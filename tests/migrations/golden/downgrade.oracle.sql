@@ -1,5 +1,13 @@
 -- Running downgrade 0004 -> 0003
 
+DROP INDEX ix_checkpoints_rests_on
+
+/
+
+ALTER TABLE checkpoints DROP COLUMN rests_on
+
+/
+
 ALTER TABLE checkpoints DROP COLUMN ordinal
 
 /

@@ -2,6 +2,10 @@ BEGIN;
 
 -- Running downgrade 0004 -> 0003
 
+DROP INDEX ix_checkpoints_rests_on;
+
+ALTER TABLE checkpoints DROP COLUMN rests_on;
+
 ALTER TABLE checkpoints DROP COLUMN ordinal;
 
 ALTER TABLE threads DROP COLUMN last_ordinal;

@@ -2,6 +2,10 @@ BEGIN;
 
 -- Running downgrade 0004 -> 0003
 
+DROP INDEX ix_checkpoints_rests_on;
+
+ALTER TABLE checkpoints DROP COLUMN rests_on;
+
 DROP TRIGGER threads_delete;
 
 CREATE TABLE embeddings_kept AS SELECT rowid AS place, * FROM embeddings;

@@ -191,6 +191,14 @@ UPDATE threads head SET meta = '{}', last_ordinal = (SELECT count(*) FROM checkp
 
 /
 
+ALTER TABLE checkpoints ADD rests_on VARCHAR2(255 CHAR)
+
+/
+
+CREATE INDEX ix_checkpoints_rests_on ON checkpoints (tenant, thread_id, namespace, rests_on)
+
+/
+
 UPDATE memalchemy_version SET version_num='0004' WHERE memalchemy_version.version_num = '0003'
 
 /

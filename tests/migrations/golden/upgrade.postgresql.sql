@@ -155,6 +155,10 @@ UPDATE checkpoints AS named SET ordinal = numbered.number FROM (SELECT tenant, t
 
 UPDATE threads AS head SET meta = '{}', last_ordinal = (SELECT count(*) FROM checkpoints named WHERE named.tenant = head.tenant AND named.thread_id = head.thread_id AND named.namespace = head.namespace);
 
+ALTER TABLE checkpoints ADD COLUMN rests_on VARCHAR(255) COLLATE "C";
+
+CREATE INDEX ix_checkpoints_rests_on ON checkpoints (tenant, thread_id, namespace, rests_on) WHERE rests_on IS NOT NULL;
+
 UPDATE memalchemy_version SET version_num='0004' WHERE memalchemy_version.version_num = '0003';
 
 DELETE FROM store_items WHERE tenant = '~' AND namespace = '/~memalchemy/' AND key = 'schema';

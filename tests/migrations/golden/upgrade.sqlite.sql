@@ -414,6 +414,10 @@ CREATE TRIGGER embeddings_resize AFTER UPDATE OF dimensions ON embeddings WHEN o
 
 UPDATE threads AS head SET meta = '{}', last_ordinal = (SELECT count(*) FROM checkpoints named WHERE named.tenant = head.tenant AND named.thread_id = head.thread_id AND named.namespace = head.namespace);
 
+ALTER TABLE checkpoints ADD COLUMN rests_on VARCHAR(255);
+
+CREATE INDEX ix_checkpoints_rests_on ON checkpoints (tenant, thread_id, namespace, rests_on) WHERE rests_on IS NOT NULL;
+
 UPDATE memalchemy_version SET version_num='0004' WHERE memalchemy_version.version_num = '0003';
 
 DELETE FROM store_items WHERE tenant = '~' AND namespace = '/~memalchemy/' AND key = 'schema';

@@ -29,9 +29,10 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import CheckpointInfo, Packed, Seconds, Snapshot
-from memalchemy.database import Database
+from memalchemy.database import Database, HostConnection
 from memalchemy.integrations.langgraph import shapes
 from memalchemy.integrations.langgraph.blocking import Blocking
+from memalchemy.keys import check_list
 from memalchemy.sync.bridge import Bridge
 
 PAGE = 20
@@ -80,6 +81,21 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
     def __repr__(self) -> str:
         return f"MemalchemySaver({self.db!r})"
 
+    @classmethod
+    def from_conn_string(
+        cls, conn_string: str, *, serde: SerializerProtocol | None = None
+    ) -> MemalchemySaver:
+        """The saver of a URL, for ``with`` and ``async with``, as LangGraph's savers are made."""
+        return cls(conn_string, serde=serde)
+
+    def setup(self) -> None:
+        """Bring the database's schema to this release's; a SQLite file needs no call for it."""
+        self._bridge.wait(self.db.migrate())
+
+    async def asetup(self) -> None:
+        """`setup`."""
+        await self.db.migrate()
+
     async def __aenter__(self) -> MemalchemySaver:
         await self.db.__aenter__()
         return self
@@ -109,8 +125,12 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         """Save a checkpoint as a child of the one that *config* names; one of its id is replaced.
 
+        One with a `DeltaChannel` that is rebuilt from its parent's writes keeps that parent from
+        being removed, whatever removes checkpoints.
+
         Raises:
             ThreadDeleted: *config* names a parent, and the thread has been deleted since.
+            NotFound: a `DeltaChannel` is rebuilt from the parent, and that has been deleted since.
         """
         thread_id, checkpoint_ns = shapes.place_of(config)
         parent_id = get_checkpoint_id(config)
@@ -119,13 +139,15 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
         unchanged = [c for c in checkpoint["channel_versions"] if c not in new_versions]
         kept = await self._kept(checkpointer, thread_id, parent_id, checkpoint, unchanged)
         state = shapes.to_state(self.serde, checkpoint, exact, kept)
+        lineage = None if parent_id == checkpoint["id"] else parent_id
         run_id = exact.get("run_id")
         await checkpointer.save(
             state,
             thread_id,
             checkpoint["id"],
             shapes.filterable(exact),
-            lineage=None if parent_id == checkpoint["id"] else parent_id,
+            lineage=lineage,
+            rests_on_parent=lineage is not None and shapes.rests_on_parent(exact, state),
             run_id=run_id if isinstance(run_id, str) and shapes.is_id(run_id) else None,
             occurred_at=shapes.happened_at(checkpoint),
         )
@@ -170,15 +192,16 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
         Raises:
             ThreadDeleted: the thread has been deleted since the checkpoint came to be.
         """
+        given = check_list(writes, "writes")
         thread_id, checkpoint_ns = shapes.place_of(config)
         checkpoint_id = str(config["configurable"]["checkpoint_id"])
         await self.checkpointer(checkpoint_ns).put_writes(
-            [(channel, shapes.dumps(self.serde, value)) for channel, value in writes],
+            [(channel, shapes.dumps(self.serde, value)) for channel, value in given],
             thread_id,
             checkpoint_id,
             task_id,
             task_path=task_path,
-            indexes=[WRITES_IDX_MAP.get(channel, at) for at, (channel, _) in enumerate(writes)],
+            indexes=[WRITES_IDX_MAP.get(channel, at) for at, (channel, _) in enumerate(given)],
             made_at=shapes.made_at(checkpoint_id),
         )
 
@@ -258,12 +281,13 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """What each channel was given on the way to a checkpoint, from the last stored value on."""
-        collected: dict[str, list[PendingWrite]] = {channel: [] for channel in channels}
+        collected: dict[str, list[PendingWrite]]
+        collected = {channel: [] for channel in check_list(channels, "channels")}
         seeds: dict[str, Any] = {}
-        if channels:
+        if collected:
             thread_id, checkpoint_ns = shapes.place_of(config)
             checkpointer = self.checkpointer(checkpoint_ns)
-            remaining = set(channels)
+            remaining = set(collected)
             path = await self._ancestors(checkpointer, thread_id, get_checkpoint_id(config))
             async for one in checkpointer.snapshots(thread_id, path):
                 for write in reversed(one.writes):
@@ -318,10 +342,14 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
         """Delete the checkpoints of some runs, with their writes.
 
         Those that a later one needs, to rebuild a `DeltaChannel`, stay.
+
+        Raises:
+            TypeError: *run_ids* is one string.
         """
-        found = await self.checkpointer().find_runs([str(one) for one in run_ids])
-        for (thread_id, place), ids in found.items():
-            await self._delete(shapes.checkpoint_ns_of(place), thread_id, gone=set(ids))
+        runs = [str(one) for one in check_list(run_ids, "run_ids")]
+        for (thread_id, place), ids in (await self.checkpointer().find_runs(runs)).items():
+            checkpointer = self.checkpointer(shapes.checkpoint_ns_of(place))
+            await checkpointer.delete_checkpoints(thread_id, ids)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread with its writes, in all checkpoint namespaces, in one transaction.
@@ -333,39 +361,46 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete all checkpoints of some threads (``"delete"``), or all but the latest of each
-        namespace (``"keep_latest"``) and those that it needs to rebuild a `DeltaChannel`.
+        namespace (``"keep_latest"``) and those that it needs to rebuild a `DeltaChannel`. The calls
+        of subgraphs go whose root checkpoint goes; a subgraph with a memory of its own stays.
+
+        Each thread is pruned in a transaction.
+
+        Raises:
+            TypeError: *thread_ids* is one string.
         """
+        ids = [str(one) for one in check_list(thread_ids, "thread_ids")]
         if strategy not in ("keep_latest", "delete"):
             raise ValueError(f"strategy is 'keep_latest' or 'delete', not {strategy!r}")
-        for thread_id in map(str, thread_ids):
+        for thread_id in ids:
             if strategy == "delete":
                 await self.adelete_thread(thread_id)
-                continue
-            for place in await self.checkpointer().namespaces(thread_id):
-                await self._delete(shapes.checkpoint_ns_of(place), thread_id)
+            else:
+                async with self.db.transaction() as tx:
+                    await self._keep_latest(thread_id, tx)
 
-    async def _delete(
-        self, checkpoint_ns: str, thread_id: str, gone: set[str] | None = None
-    ) -> None:
-        """Delete the checkpoints *gone* (all but the latest), unless one that stays needs them."""
-        checkpointer = self.checkpointer(checkpoint_ns)
-        infos = {info.checkpoint_id: info async for _, info in checkpointer.infos(thread_id)}
-        latest = next(iter(infos), None)
-        if gone is None:
-            gone = infos.keys() - {latest}
-        parents = {name: info.parent_id for name, info in infos.items()}
-        needed: set[str] = set()
-        for name in infos.keys() - gone:
-            channels = shapes.delta_channels(infos[name].metadata)
-            if not channels or parents[name] not in gone | needed:
-                continue
-            path = shapes.path_from(parents, name)
-            async for one in checkpointer.snapshots(thread_id, path):
-                channels = {c for c in channels if not shapes.has(one.state, c)}
-                needed.add(one.checkpoint_id)
-                if not channels:
-                    break
-        await checkpointer.delete_checkpoints(thread_id, gone - needed)
+    async def _keep_latest(self, thread_id: str, tx: HostConnection) -> None:
+        names: dict[str, list[CheckpointInfo]] = {}
+        for place in await self.checkpointer().namespaces(thread_id, connection=tx):
+            checkpoint_ns = shapes.checkpoint_ns_of(place)
+            infos = self.checkpointer(checkpoint_ns).infos(thread_id, connection=tx)
+            names[checkpoint_ns] = [info async for _, info in infos]
+        for checkpoint_ns, (_, *earlier) in names.items():
+            gone = [info.checkpoint_id for info in earlier]
+            await self.checkpointer(checkpoint_ns).delete_checkpoints(
+                thread_id, gone, connection=tx
+            )
+        left = {
+            info.checkpoint_id
+            async for _, info in self.checkpointer().infos(thread_id, connection=tx)
+        }
+        # A call may be saved before the checkpoint that it began from, which is not gone then.
+        went = {info.checkpoint_id for info in names.get("", ())} - left
+        for checkpoint_ns, (latest, *_) in names.items():
+            if shapes.root_of_call(checkpoint_ns, latest.metadata) in went:
+                await self.checkpointer(checkpoint_ns).delete(
+                    thread_id, all_namespaces=False, connection=tx
+                )
 
     def get_next_version(self, current: str | int | float | None, channel: None) -> str:
         """The next version of a channel: greater, and on another branch another."""

@@ -127,6 +127,13 @@ def has(state: Mapping[str, Any], channel: str) -> bool:
     return bool(state.get(key_of(channel), EMPTY) != EMPTY)
 
 
+def _channels(state: Mapping[str, Any]) -> Iterator[str]:
+    """The channels that a state has a key of: the inverse of `key_of`."""
+    for key in state:
+        if key not in (ENVELOPE, METADATA):
+            yield key.removeprefix("~")
+
+
 def dumps(serde: SerializerProtocol, value: Any) -> Packed:
     return Packed(*messages.dumps(serde, value))
 
@@ -145,7 +152,8 @@ def to_state(
     given = checkpoint["channel_values"]
     envelope = {name: value for name, value in checkpoint.items() if name not in _ELSEWHERE}
     state = {ENVELOPE: dumps(serde, envelope), METADATA: dumps(serde, metadata)}
-    for channel in sorted(checkpoint["channel_versions"]):
+    # A value of a channel that has no version is kept, as LangGraph's saver for SQLite keeps it.
+    for channel in sorted({*checkpoint["channel_versions"], *given}):
         if channel in kept:
             state[key_of(channel)] = kept[channel]
         elif channel in given:
@@ -162,7 +170,7 @@ def from_state(
     checkpoint = loads(serde, state[ENVELOPE]) | {"id": checkpoint_id}
     checkpoint["channel_values"] = {
         channel: loads(serde, state[key_of(channel)])
-        for channel in checkpoint["channel_versions"]
+        for channel in dict.fromkeys([*checkpoint["channel_versions"], *_channels(state)])
         if has(state, channel)
     }
     return cast(Checkpoint, checkpoint), cast(CheckpointMetadata, loads(serde, state[METADATA]))
@@ -241,7 +249,24 @@ def matches(
     return all(value == metadata.get(name) for name, value in wanted.items())
 
 
-def delta_channels(metadata: Mapping[str, Any]) -> set[str]:
-    """The channels of a checkpoint that are rebuilt from the writes of those before it."""
+def rests_on_parent(metadata: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
+    """Whether a channel of a state is rebuilt from what earlier checkpoints hold.
+
+    LangGraph counts, for each `DeltaChannel`, the steps since its value was last stored. A channel
+    that was never written has no version, so no key in the state, and nothing to rebuild.
+    """
     counters = metadata.get(_DELTA_COUNTERS)
-    return set(counters) if isinstance(counters, Mapping) else set()
+    if not isinstance(counters, Mapping):
+        return False
+    return any(state.get(key_of(str(channel))) == EMPTY for channel in counters)
+
+
+def root_of_call(checkpoint_ns: str, metadata: Mapping[str, Any]) -> str | None:
+    """The checkpoint of the root graph that a call of a subgraph began from; of a namespace that
+    outlives its calls, ``None``.
+    """
+    parents = metadata.get("parents")
+    if ":" not in checkpoint_ns or not isinstance(parents, Mapping):
+        return None
+    found = parents.get("")
+    return found if isinstance(found, str) else None

@@ -9,6 +9,7 @@ from lauren_ai._memory import MemoryResult
 
 from memalchemy import Database, VectorStore, memory
 from memalchemy.integrations.lauren_ai.place import IN_MEMORY, Place
+from memalchemy.keys import check_list
 from memalchemy.store.embedding import Embedder
 
 
@@ -82,8 +83,9 @@ class MemalchemyVectorStore(Place):
 
     async def delete(self, ids: list[str]) -> None:
         """Remove documents, those that are there."""
+        given = check_list(ids, "ids")
         with self._as_theirs():
-            await self.native.delete(ids)
+            await self.native.delete(given)
 
     async def clear(self) -> None:
         """Remove all documents of this store."""

@@ -18,6 +18,7 @@ from memalchemy import Database, Store, contracts
 from memalchemy.contracts import Seconds
 from memalchemy.database import HostConnection
 from memalchemy.integrations.locus.place import Place
+from memalchemy.keys import check_list, check_namespace
 from memalchemy.search.vectors import Metric
 from memalchemy.store.embedding import Embedder, Index, embed
 from memalchemy.store.shelf import Lifetimes
@@ -158,9 +159,10 @@ class MemalchemyStore(Place, BaseStore):
         self, namespaces: Sequence[Namespace], query: str | None = None, limit: int = 10
     ) -> list[list[StoreItem]]:
         """`search` in each namespace, in their order; the embedder is called once."""
+        places = check_list(namespaces, "namespaces")
         known = {} if not query else {"embedding": await self._embedding(query)}
         known = {name: vector for name, vector in known.items() if vector is not None}
-        return [await self.search(one, query=query, limit=limit, **known) for one in namespaces]
+        return [await self.search(one, query=query, limit=limit, **known) for one in places]
 
     async def put_with_embedding(
         self,
@@ -210,14 +212,16 @@ class MemalchemyStore(Place, BaseStore):
         connection: HostConnection | None = None,
     ) -> None:
         """Write items, all or none, in one transaction."""
-        within = [(self._inside(namespace), *rest) for namespace, *rest in items]
+        given = check_list(items, "items")
+        within = [(self._inside(namespace), *rest) for namespace, *rest in given]
         await self.native.put_batch(within, ttl=ttl, connection=connection)
 
     async def get_batch(
         self, keys: Iterable[tuple[Namespace, str]]
     ) -> dict[tuple[Namespace, str], Any]:
         """The values of those that are there, in one round trip."""
-        found = await self.native.get_batch((self._inside(place), key) for place, key in keys)
+        within = [(self._inside(place), key) for place, key in check_list(keys, "keys")]
+        found = await self.native.get_batch(within)
         return {(self._outside(place), key): value for (place, key), value in found.items()}
 
     async def list_namespaces(
@@ -233,9 +237,7 @@ class MemalchemyStore(Place, BaseStore):
 
     def _inside(self, namespace: Namespace) -> Namespace:
         """A caller's namespace as it is in the database."""
-        if isinstance(namespace, str):
-            raise TypeError("a namespace is a tuple of strings, not one string")
-        return (*self._namespace, *namespace)
+        return (*self._namespace, *check_namespace(namespace))
 
     def _outside(self, place: Sequence[str]) -> Namespace:
         return tuple(place[len(self._namespace) :])

@@ -1,0 +1,69 @@
+"""No method of an adapter takes one string for several ids, and so its letters for ids."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from typing import Any
+
+import pytest
+
+import memalchemy.integrations
+from memalchemy import Database
+from several import parameters, refuses_one, spelt
+
+RECORDS = {"Checkpoint", "Asked", "Report"}
+
+
+def adapters() -> set[type]:
+    """Every class that is made with a database, of all integrations."""
+    found: set[type] = set()
+    package = memalchemy.integrations
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if not inspect.isclass(value) or value.__name__.startswith("_"):
+                continue
+            if not value.__module__.startswith(package.__name__):
+                continue
+            if {"db", "database"} & set(inspect.signature(value).parameters):
+                found.add(value)
+    return found
+
+
+def of_ours(case: tuple[type, str, str]) -> bool:
+    """Whether a method is ours: what a framework's own class does with its own is its own."""
+    cls, name, _ = case
+    return getattr(cls, name).__module__.startswith("memalchemy.")
+
+
+CASES = sorted((case for case in parameters(adapters()) if of_ours(case)), key=spelt)
+
+
+@pytest.mark.parametrize("one", ["ab", b"ab"], ids=["str", "bytes"])
+@pytest.mark.parametrize("case", CASES, ids=spelt)
+async def test_one_string_is_refused_where_several_are_taken(
+    case: tuple[type, str, str], one: Any
+) -> None:
+    cls, name, parameter = case
+    async with Database("sqlite://") as db:
+        made = {"db": db, "database": db, "session_id": "s", "thread_id": "t"}
+        instance = made if name == "__init__" else cls(*arguments(cls, made))
+        await refuses_one(instance, cls, name, parameter, one)
+
+
+def arguments(cls: type, made: dict[str, Any]) -> list[Any]:
+    return [
+        made[one.name]
+        for one in inspect.signature(cls).parameters.values()
+        if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD
+    ]
+
+
+def test_the_methods_that_take_several_are_found() -> None:
+    assert {
+        "MemalchemySaver.aprune(thread_ids)",
+        "MemalchemySaver.prune(thread_ids)",
+        "MemalchemySaver.adelete_for_runs(run_ids)",
+        "MemalchemySaver.delete_for_runs(run_ids)",
+    } <= {spelt(case) for case in CASES}

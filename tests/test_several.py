@@ -1,0 +1,63 @@
+"""No public method takes one string for several ids, and so its letters for ids."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+import memalchemy
+import memalchemy.http
+import memalchemy.memory
+from memalchemy import Database
+from several import parameters, refuses_one, spelt
+
+CLASSES = {
+    value
+    for package in (memalchemy, memalchemy.memory, memalchemy.http)
+    for value in (getattr(package, name) for name in package.__all__)
+    if inspect.isclass(value)
+}
+"""All that the packages export."""
+
+RECORDS = {"LogReading", "NewItem", "Episode", "Diff"}
+"""Records, whose fields whatever they are given to looks at."""
+
+ELSEWHERE = {"Database.__init__(keys)", "Database.__init__(readable)"}
+"""Refused with a ValueError, see the tests of encryption: keys and words, no ids."""
+
+CASES = sorted(
+    (
+        case
+        for case in parameters(CLASSES)
+        if case[0].__name__ not in RECORDS and spelt(case) not in ELSEWHERE
+    ),
+    key=spelt,
+)
+
+
+@pytest.mark.parametrize("one", ["ab", b"ab"], ids=["str", "bytes"])
+@pytest.mark.parametrize("case", CASES, ids=spelt)
+async def test_one_string_is_refused_where_several_are_taken(
+    case: tuple[type, str, str], one: Any
+) -> None:
+    cls, name, parameter = case
+    async with Database("sqlite://") as db:
+        made = {"db": db, "store": db, "url": "sqlite://", "thread_id": "t", "window": 1}
+        instance = made if name == "__init__" else cls(db)
+        await refuses_one(instance, cls, name, parameter, one)
+
+
+def test_the_methods_that_take_several_are_found() -> None:
+    names = {spelt(case) for case in CASES}
+
+    assert {
+        "Checkpointer.delete_checkpoints(checkpoint_ids)",
+        "Checkpointer.find_runs(run_ids)",
+        "Store.delete_batch(keys)",
+        "Store.put_batch(items)",
+        "Store.search_many(namespaces)",
+        "ThreadLog.remove(positions)",
+        "VectorStore.delete(ids)",
+    } <= names

@@ -258,6 +258,8 @@ class PostgreSQL(Vectors, Upkeep):
         if isinstance(cause, (OSError, asyncio.TimeoutError)):
             return Failure.UNREACHABLE, None
         kinds = {cls.__name__ for cls in type(cause).__mro__}
+        if "DataError" in kinds and str(cause).startswith("timestamp too"):
+            return Failure.CORRUPT, None  # psycopg, of a time that Python has not
         if not kinds & {"InterfaceError", "OperationalError", "ConnectionDoesNotExistError"}:
             return Failure.OTHER, None
         # psycopg keeps the connection attempt that failed. libpq gives no SQLSTATE for it: this is

@@ -74,8 +74,11 @@ def _in_range(table: Any) -> Any:
 def read_items(d: Dialect) -> Executable:
     """Items of a namespace from one key to another; metadata that is no JSON is left out."""
     readable = d.json_readable(ITEMS.c.meta) == literal_column("1", Integer)
-    columns = ("key", "version", "codec", "checksum", "search_text", "field_terms", "value")
-    columns += ("created_at", "updated_at", "expires_at", "lifetime")
+    columns = (
+        *("key", "version", "codec", "checksum", "search_text", "field_terms", "value"),
+        # Looked at by being read.
+        *("created_at", "updated_at", "expires_at", "lifetime"),
+    )
     return (
         select(
             *(ITEMS.c[name] for name in columns),

@@ -101,11 +101,13 @@ class UtcDateTime(TypeDecorator[datetime]):
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         if value is None:
             return None
+        if dialect.name == "postgresql":
+            _aware(value)
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
     def reader(self, dialect: Dialect) -> Reader:
         """The same as `process_result_value`."""
-        return None if dialect.driver == "asyncpg" else _processed(self, dialect)
+        return _aware if dialect.driver == "asyncpg" else _processed(self, dialect)
 
 
 class Json(TypeDecorator[Any]):
@@ -204,6 +206,13 @@ class Vector(TypeDecorator[Sequence[float]]):
         if isinstance(value, str):
             return [float(number) for number in value[1:-1].split(",")]
         return list(value)
+
+
+def _aware(value: Any) -> Any:
+    """PostgreSQL's times are aware, but for infinity, which asyncpg makes a naive one."""
+    if value is not None and value.tzinfo is None:
+        raise ValueError("a time without end is no time")
+    return value
 
 
 def _object(value: Any) -> Any:

@@ -138,10 +138,11 @@ ITEM_READS: dict[str, Callable[[Database], Any]] = {
     "export items": lambda db: listed(export_items(Store(db), SPACE, vectors=True)),
 }
 
+TABLES = ("threads", "checkpoints", "deltas", "store_items", "embeddings")
 COLUMNS = [
     (table.name, column.name)
     for table in Base.metadata.sorted_tables
-    if table.name in ("threads", "checkpoints", "deltas", "store_items", "embeddings")
+    if table.name in TABLES
     for column in table.columns
     if column.name != "tenant"  # then it is another's
 ]
@@ -167,14 +168,27 @@ def edit(table: str, column: str, literal: str, tenant: str) -> Callable[[Any], 
     return work
 
 
+def copied(connection: Any, db: Database, to: Database) -> bool:
+    """Gives a tenant all rows of another."""
+    for table in Base.metadata.sorted_tables:
+        if table.name in TABLES:
+            names = ", ".join(column.name for column in table.columns if column.name != "tenant")
+            connection.exec_driver_sql(
+                f"INSERT INTO {table.name} (tenant, {names}) SELECT '{to.tenant}', {names} "
+                f"FROM {table.name} WHERE tenant = '{db.tenant}'"
+            )
+    return True
+
+
 async def edited(db: Database, table: str, column: str) -> AsyncIterator[tuple[str, Database]]:
     """Each edit of a cell that the database takes, with a tenant in which it was made."""
     of = Base.metadata.tables[table].columns[column]
     values = LAWLESS if db.dialect.single_writer else lawful(of)
+    await fill(db)
     for number, (name, literal) in enumerate(values.items()):
         tenant = db.for_tenant(f"{db.tenant}-{number}")
-        await fill(tenant)
-        if await db.run_sync(edit(table, column, literal, tenant.tenant)):
+        change = edit(table, column, literal, tenant.tenant)
+        if await db.run_sync(lambda c, to=tenant, do=change: copied(c, db, to) and do(c)):
             Checkpointer(db)._cache.drop_tenant(tenant.tenant)
             yield name, tenant
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sqlite3
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar
@@ -19,7 +20,6 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import (
     JSON,
     Connection,
-    CursorResult,
     DateTime,
     Executable,
     Float,
@@ -126,10 +126,10 @@ class Plan:
             if not all(map(self._is_sound, fetched)):
                 raise self._unreadable(fetched)
         given = map(self._read, fetched) if self._readers else fetched
-        try:
+        with suppress(*WRONG):
             return list(given if self._nameless else map(self._named, given))
-        except WRONG:
-            raise self._unreadable(fetched) from None
+        # Here, where what was raised is forgotten: it shows what the cell holds.
+        raise self._unreadable(fetched)
 
     def _is_sound(self, row: Iterable[Any]) -> bool:
         types = tuple(map(type, row))
@@ -170,24 +170,39 @@ class Plan:
         return values
 
 
-def fetched(result: CursorResult[Any], statement: Any) -> Sequence[Any]:
-    """All rows of a *result* of SQLAlchemy's own.
+def executed(
+    connection: Connection, statement: Any, parameters: Parameters, options: dict[str, Any]
+) -> Answer:
+    """What SQLAlchemy itself gets for a statement.
 
     Raises:
         UnreadableRows: a cell is not of its column's type.
     """
+    embedded, result, rows = connection.dialect.name == "sqlite", None, None
     try:
-        rows = result.all()
+        result = connection.execute(statement, parameters, execution_options=options)
+        rows = result.all() if result.returns_rows else ()
     except WRONG as error:
-        raise UnreadableRows(_undecoded(error), [], {}) from error
-    if rows and result.dialect.name == "sqlite" and hasattr(statement, "exported_columns"):
-        columns = [(c.key, _read_as(c.type)) for c in statement.exported_columns]
-        for row in rows:
-            for (name, allowed), value in zip(columns, row, strict=True):
-                if not (allowed is None or value is None or type(value) in allowed):
-                    what = _sentence([c for c, _ in columns], row, [f"{name} is {_shown(value)}"])
-                    raise UnreadableRows(what, [], {})
-    return rows
+        # Some drivers read the rows while they execute. What cannot be bound is SQLAlchemy's own
+        # error, but for numbers that SQLite has not.
+        if result is None and (embedded or not isinstance(error, (ArithmeticError, ValueError))):
+            raise
+        what = _undecoded(error)
+    if result is None or rows is None:
+        raise UnreadableRows(what, [], {})
+    if rows and embedded and hasattr(statement, "exported_columns"):
+        _check_rows(statement, rows)
+    return Answer(rows, result.rowcount)
+
+
+def _check_rows(statement: Any, rows: Sequence[Any]) -> None:
+    """What SQLAlchemy made of SQLite's rows."""
+    columns = [(column.key, _read_as(column.type)) for column in statement.exported_columns]
+    for row in rows:
+        for (name, allowed), value in zip(columns, row, strict=True):
+            if not (allowed is None or value is None or type(value) in allowed):
+                what = _sentence([c for c, _ in columns], row, [f"{name} is {_shown(value)}"])
+                raise UnreadableRows(what, [], {})
 
 
 def _stored_as(type_: Any) -> tuple[type, ...] | None:
@@ -324,7 +339,8 @@ class Prepared:
         except (ArithmeticError, ValueError) as error:
             if self.driver == "sqlite3":
                 raise  # of a value that was bound: it decodes nothing that could fail so
-            raise UnreadableRows(_undecoded(error), [], {}) from error
+            what = _undecoded(error)
+        raise UnreadableRows(what, [], {})
 
     def give_way(self) -> Connection:
         """The connection, for SQLAlchemy to run on it what `execute` does not."""

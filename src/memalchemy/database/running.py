@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from memalchemy import migrate
-from memalchemy.database.prepared import Prepared, UnreadableRows, fetched
+from memalchemy.database.prepared import Prepared, UnreadableRows, executed
 from memalchemy.dialects import Dialect, Failure
 from memalchemy.dialects.base import original
 from memalchemy.errors import (
@@ -27,7 +27,7 @@ from memalchemy.errors import (
     UniqueViolation,
 )
 from memalchemy.events import Event
-from memalchemy.statements import Answer, Program
+from memalchemy.statements import Program
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -63,9 +63,7 @@ def drive(
                 answer = None if prepared is None else prepared.execute(statement, parameters)
                 if answer is None:
                     connection = lent.give_way() if isinstance(lent, Prepared) else lent
-                    result = connection.execute(statement, parameters, execution_options=options)
-                    rows = fetched(result, statement) if result.returns_rows else ()
-                    answer = Answer(rows, result.rowcount)
+                    answer = executed(connection, statement, parameters, options)
             except (SQLAlchemyError, OSError) as error:  # a TimeoutError is an OSError
                 ours = translate(error)
                 if ours is error:

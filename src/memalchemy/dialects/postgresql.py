@@ -280,6 +280,8 @@ class PostgreSQL(Vectors, Upkeep):
         kinds = {cls.__name__ for cls in type(cause).__mro__}
         if "InterfaceError" in kinds and "another operation is in progress" in str(cause):
             return Failure.IN_USE, None  # asyncpg's own text: it has no code for it
+        if "DataError" in kinds and str(cause).startswith("timestamp too"):
+            return Failure.CORRUPT, None  # psycopg, of a time that Python has not
         if not kinds & {"InterfaceError", "OperationalError", "ConnectionDoesNotExistError"}:
             return Failure.OTHER, None
         # psycopg keeps the connection attempt that failed. libpq gives no SQLSTATE for it: this is

@@ -197,7 +197,7 @@ class _Rotation:
                 async for rows in self._due_pages(table):
                     _name(
                         self._adopted,
-                        (_plain(row._mapping) for row in rows if self._is_suspect(row)),
+                        (_plain(dict(row._mapping)) for row in rows if self._is_suspect(row)),
                     )
         return self._report(count, count.words, vectors)
 

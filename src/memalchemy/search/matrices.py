@@ -285,6 +285,9 @@ class Matrix:
             self._grow(end + end // 8)
         columns = zip(*rows, strict=True)
         paths, keys, fields, parts, stored, positions = itertools.islice(columns, 6)
+        texts = {*map(type, paths), *map(type, keys), *map(type, fields)}
+        if texts != {str} or set(map(type, parts)) != {int}:
+            raise Corrupt("the key of a stored vector is none; `memalchemy verify` says whose")
         here = slice(self._rows, end)
         scope = self.scope
         vectors_of(stored, scope.dimensions, unit=scope.unit, out=self._matrix[here])

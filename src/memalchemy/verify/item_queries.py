@@ -76,6 +76,7 @@ def read_items(d: Dialect) -> Executable:
     readable = d.json_readable(ITEMS.c.meta) == literal_column("1", Integer)
     columns = (
         *("key", "version", "codec", "checksum", "search_text", "field_terms", "value"),
+        # Looked at by being read.
         *("created_at", "updated_at", "expires_at", "lifetime"),
     )
     return (

@@ -186,10 +186,13 @@ def _faults(row: Any, keyring: Keyring) -> list[tuple[str, str]]:
     meta = row.meta or {}
     if found:
         return found
-    if not is_search_text(row.search_text, value, meta):
-        found.append(("words", "the words it is found by are not those of its texts"))
-    if not are_field_terms(row.field_terms, value, meta):
-        found.append(("words", "the words of its fields are not those of its fields"))
+    try:
+        if not is_search_text(row.search_text, value, meta):
+            found.append(("words", "the words it is found by are not those of its texts"))
+        if not are_field_terms(row.field_terms, value, meta):
+            found.append(("words", "the words of its fields are not those of its fields"))
+    except OverflowError:
+        found.append(("metadata", "its metadata has a number that no put takes"))
     return found
 
 

@@ -219,14 +219,24 @@ class Reference(InMemorySaver):
             if strategy == "delete":
                 self.delete_thread(thread)
                 continue
+            # As LangGraph's saver for PostgreSQL does it.
+            before = {*self.storage[thread][""]}
+            head = max(before, default=None)
             for ns, checkpoints in self.storage[thread].items():
-                for found in [*self.list(_where(thread, ns))]:
-                    if _id(found) != max(checkpoints):
-                        self._remove(found)
+                newest, *earlier = [*self.list(_where(thread, ns))]
+                assert _id(newest) == max(checkpoints)
+                root = newest.metadata.get("parents", {}).get("")
+                finished = ":" in ns and root in before and root != head
+                for found in [newest, *earlier] if finished else earlier:
+                    self._remove(found)
 
     def _remove(self, found: CheckpointTuple) -> None:
         where = found.config["configurable"]
-        del self.storage[where["thread_id"]][where["checkpoint_ns"]][where["checkpoint_id"]]
+        place = self.storage[where["thread_id"]][where["checkpoint_ns"]]
+        del place[where["checkpoint_id"]]
+        for name, (checkpoint, metadata, parent) in [*place.items()]:
+            if parent == where["checkpoint_id"]:
+                place[name] = (checkpoint, metadata, None)
         self.writes.pop((where["thread_id"], where["checkpoint_ns"], where["checkpoint_id"]), None)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:

@@ -225,12 +225,14 @@ class NotSerialisable(MemalchemyError, TypeError):
 
 
 class TooLarge(MemalchemyError, ValueError):
-    """A value is over a stated limit; nothing was written, nothing was truncated."""
+    """A value or an answer is over a stated limit; nothing was written, nothing was truncated."""
 
     code = "MA-TOO-LARGE"
 
-    def __init__(self, what: str, size: int, limit: int, unit: str = "bytes") -> None:
-        super().__init__(f"{what} is {size:,} {unit}; the limit is {limit:,}")
+    def __init__(
+        self, what: str, size: int, limit: int, unit: str = "bytes", advice: str = ""
+    ) -> None:
+        super().__init__(f"{what} is {size:,} {unit}; the limit is {limit:,}{advice}")
         self.size = size
         self.limit = limit
 

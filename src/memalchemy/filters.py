@@ -34,6 +34,7 @@ from uuid import UUID
 
 MAX_DEPTH = 50  # of mappings, lists and sets in each other
 MAX_PARTS = 10_000  # fields, operators and operands, whatever they hold included
+MAX_CONDITIONS = 500  # each is tested on each item; of $in that is one, however long the list
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -45,6 +46,8 @@ class Filter:
     about_metadata_only: bool
     """Whether `matches` never looks at the value, so that it may be given any."""
     _equalities: Sequence[tuple[str, Sequence[Any]]]
+    conditions: int = 1
+    """How many tests `matches` makes, at most."""
 
     @staticmethod
     def parse(filter: Mapping[str, Any] | None) -> Filter | None:
@@ -54,11 +57,20 @@ class Filter:
             TypeError: not a mapping, a key that is not a str, an operand that no item can hold
                 (JSON values, tuples, sets, bytes, datetimes, dates, UUIDs and Decimals it can).
             ValueError: an unknown operator, an operand that its operator cannot use, a malformed
-                JSON pointer; nested over 50 levels deep, or of over 10,000 parts.
+                JSON pointer; nested over 50 levels deep, of over 500 conditions, or of over 10,000
+                parts.
         """
         if filter is not None and not isinstance(filter, Mapping):
             raise TypeError(f"a filter is a mapping, not a {type(filter).__name__}")
-        return _read(_copy(filter, "the filter", MAX_DEPTH, count(1))) if filter else None
+        if not filter:
+            return None
+        read = _read(_copy(filter, "the filter", MAX_DEPTH, count(1)))
+        if read.conditions > MAX_CONDITIONS:
+            raise ValueError(
+                f"the filter has over {MAX_CONDITIONS:,} conditions; that a field has one of many "
+                "values is a single one: {field: {'$in': [...]}}"
+            )
+        return read
 
     def equalities(self) -> list[tuple[str, list[Any]]]:
         """JSON pointers of fields, each with scalars of which every match has one there.
@@ -175,12 +187,16 @@ def _group(holds: Callable[[Iterable[bool]], bool], parts: Sequence[Filter]) -> 
         lambda value, metadata: holds(part.matches(value, metadata) for part in parts),
         all(part.about_metadata_only for part in parts),
         certain,
+        sum(part.conditions for part in parts),
     )
 
 
 def _not(part: Filter) -> Filter:
     return Filter(
-        lambda value, metadata: not part.matches(value, metadata), part.about_metadata_only, ()
+        lambda value, metadata: not part.matches(value, metadata),
+        part.about_metadata_only,
+        (),
+        part.conditions,
     )
 
 

@@ -21,6 +21,8 @@ _WINDOW = 32 * 1024
 _BRIEF = 4 * 1024
 """Up to here deflate packs tighter than zstd, and starts 20 times faster. It is five times as slow
 on 15 KB that do not compress."""
+_HEADER = 32
+"""A zstd frame says within so many bytes how long it is."""
 _SMALL = 40  # below this a zstd frame is never smaller than what it packs
 _KEPT = 64 * 1024
 """What packs more than this is not kept for the next time: it holds some times as much memory."""
@@ -84,6 +86,16 @@ def unpack(packed: bytes, limit: int, dictionary: bytes = b"") -> bytes:
         )
     except (zstandard.ZstdError, zlib.error) as error:
         raise Corrupt("a stored payload cannot be decompressed") from error
+
+
+def unpacked_size(packed: bytes) -> int:
+    """How many bytes `unpack` would give; of what it would refuse, 0."""
+    if packed[:1] != _ZSTD:
+        return max(len(packed) - 1, 0)
+    try:
+        return max(int(zstandard.frame_content_size(packed[1:_HEADER])), 0)
+    except zstandard.ZstdError:
+        return 0
 
 
 _LEVEL = 3

@@ -31,6 +31,9 @@ SATURATION = 1.2
 LENGTH_SHARE = 1.0
 """BM25's k1 and b. With a smaller b docstrings were ranked worse: length counts in full."""
 
+COMMON = 0.25
+"""What is added to a term's inverse document frequency: one that all hits hold counts a little."""
+
 Scored = tuple[float, Any]
 """A score from 0 to 1, and the row that has it."""
 
@@ -120,7 +123,7 @@ def weigh(terms: Sequence[Sequence[str]], texts: Sequence[str | None]) -> list[f
     rarity = []
     for term in range(len(terms)):
         holders = sum(1 for _, found in counts if found[term])
-        rarity.append(math.log1p((len(texts) - holders + 0.5) / (holders + 0.5)))
+        rarity.append(COMMON + math.log1p((len(texts) - holders + 0.5) / (holders + 0.5)))
     least = min(rarity)
     weights = []
     for length, found in counts:

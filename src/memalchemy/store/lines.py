@@ -105,17 +105,24 @@ async def export_items(
         Corrupt: what is stored does not match its checksum.
     """
     after: StoreItem | None = None
+    size = PAGE
     while True:
-        page = await store.list_items(
-            namespace, prefix=prefix, order="key", limit=PAGE, after=after
-        )
+        try:
+            page = await store.list_items(
+                namespace, prefix=prefix, order="key", limit=size, after=after
+            )
+        except TooLarge:
+            if size == 1:
+                raise
+            size = max(1, size // 8)
+            continue
         kept = await _vectors_of(store.db, page) if vectors and page else {}
         for item in page:
             record = item.to_dict() | {"value": jsonable(item.value)}
             if vectors:
                 record["vectors"] = kept.get((encode_namespace(item.namespace), item.key), [])
             yield record
-        if len(page) < PAGE:
+        if len(page) < size:
             return
         after = page[-1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +18,7 @@ from memalchemy.search.items import narrowed_items
 from memalchemy.search.scope import OWN, Place, key_lists, scope_binds
 from memalchemy.statements import Program
 from memalchemy.store import queries, writing
+from memalchemy.store.answering import Answer
 from memalchemy.store.shelf import Namespace, Shelf, taken
 
 PAGE = 500
@@ -78,6 +80,9 @@ class Listing(Shelf):
         ``newest``: by the time of the last write, then by namespace and key, both backwards.
         ``key``: by namespace and key. The next page comes *after* the last item of this one, and
         is right however many were written meanwhile.
+
+        Raises:
+            TooLarge: the values take over 256 MiB together; ask for fewer.
         """
         limit, prefix = check_limit(limit), check_flag(prefix, "prefix")
         path, wanted = encode_namespace(namespace), Filter.parse(filter)
@@ -86,7 +91,8 @@ class Listing(Shelf):
         if order not in queries.ORDERS:
             raise ValueError(f"order is one of {', '.join(queries.ORDERS)}, not {order!r}")
         with operation("store.list", **self._about(namespace)) as event:
-            pages = self._pages(path, prefix, order, after, limit, wanted, connection, event)
+            answer = Answer(self.db.keyring, wanted)
+            pages = self._pages(path, prefix, order, after, limit, answer, connection, event)
             return await taken(pages, limit)
 
     async def count(
@@ -194,32 +200,32 @@ class Listing(Shelf):
         order: str,
         after: StoreItem | None,
         limit: int,
-        wanted: Filter | None,
+        answer: Answer,
         connection: HostConnection | None,
         event: Event,
     ) -> AsyncGenerator[StoreItem]:
         """Items in order, page by page, those that the filter lets through."""
-        few = await self._few(path, below, wanted, connection, event)
+        few = await self._few(path, below, answer, connection, event)
         if few is not None:
             for item in _sorted(few, order, after):
                 yield item
             return
-        size = min(limit, PAGE) if wanted is None else PAGE
+        size = min(limit, PAGE) if answer.wanted is None else PAGE
+        mark = None if after is None else _mark_of(after)
         while size:
             binds = scope_binds(self.db.tenant, path, below) | {"p_limit": size}
-            if after is not None:
-                binds |= _mark(after)
             statement = queries.list_items(
-                self.db.dialect, order=order, below=below, after=after is not None
+                self.db.dialect, order=order, below=below, after=mark is not None
             )
+            binds |= mark or {}
             rows = await self._rows(statement, binds, connection, event, stale=True)
-            for row in rows:
-                item = queries.item(row, self.db.keyring)
-                if wanted is None or wanted.matches(item.value, item.metadata):
-                    yield item
-                after = item
+            async with aclosing(answer.pieces(rows)) as pieces:
+                async for some in pieces:
+                    for _, item in some:
+                        yield item
             if len(rows) < size:
                 return
+            mark = _mark(rows[-1])
 
     def _words_of(self, wanted: Filter | None) -> list[FieldWords]:
         """The words of fields that an item which passes a filter may have, if any are stored."""
@@ -250,12 +256,12 @@ class Listing(Shelf):
         self,
         path: str,
         below: bool,
-        wanted: Filter | None,
+        answer: Answer,
         connection: HostConnection | None,
         event: Event,
     ) -> list[StoreItem] | None:
         """All that pass a filter, in no order, if an index says that they are few."""
-        narrowed = self._narrowed(path, below, wanted)
+        narrowed = self._narrowed(path, below, answer.wanted)
         if narrowed is None:
             return None
         places = await self.db.read(
@@ -263,12 +269,12 @@ class Listing(Shelf):
         )
         if places is None:
             return None
-        return list((await self._items(places, wanted, connection, event)).values())
+        return list((await self._items(places, answer, connection, event)).values())
 
     async def _items(
         self,
         places: Sequence[Place],
-        wanted: Filter | None,
+        answer: Answer,
         connection: HostConnection | None,
         event: Event,
         read: Sequence[Any] = (),
@@ -284,13 +290,12 @@ class Listing(Shelf):
             binds = {"k_tenant": self.db.tenant, "p_keys": listed}
             for row in await self._rows(statement, binds, connection, event, stale=True):
                 rows[row.namespace, row.key] = row
-        there = [place for place in places if place in rows]
-        items = queries.items([rows[place] for place in there], self.db.keyring)
-        return {
-            place: item
-            for place, item in zip(there, items, strict=True)
-            if wanted is None or wanted.matches(item.value, item.metadata)
-        }
+        there = [rows[place] for place in places if place in rows]
+        found: dict[Place, StoreItem] = {}
+        async with aclosing(answer.pieces(there)) as pieces:
+            async for some in pieces:
+                found |= {(row.namespace, row.key): item for row, item in some}
+        return found
 
 
 def _sorted(items: list[StoreItem], order: str, after: StoreItem | None) -> list[StoreItem]:
@@ -308,7 +313,16 @@ def _sorted(items: list[StoreItem], order: str, after: StoreItem | None) -> list
     return [one for one in ordered if (place(one) < mark if backwards else place(one) > mark)]
 
 
-def _mark(item: StoreItem) -> dict[str, Any]:
+def _mark(row: Any) -> dict[str, Any]:
+    """Where the next page begins: after this row."""
+    return {
+        "p_after_updated_at": row.updated_at,
+        "p_after_namespace": row.namespace,
+        "p_after_key": row.key,
+    }
+
+
+def _mark_of(item: StoreItem) -> dict[str, Any]:
     return {
         "p_after_updated_at": item.updated_at,
         "p_after_namespace": encode_namespace(item.namespace),

@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 from memalchemy.codec.items import decode_item, decode_items
-from memalchemy.codec.sealing import Keyring
+from memalchemy.codec.sealing import Keyring, Sealed
 from memalchemy.contracts import StoreItem
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted, about
@@ -73,10 +73,26 @@ def _with_value(row: Any, value: Any) -> StoreItem:
 
 def value(row: Any, keyring: Keyring) -> Any:
     """The value of such a row, opened and decoded; an error says of which item."""
+    return _decoded(row, opened(row, keyring))
+
+
+def opened(row: Any, keyring: Keyring) -> Sealed:
+    """The payload of such a row, opened; an error says of which item."""
     try:
-        codec, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.value))
-        return decode_item(payload, checksum, codec)
+        return keyring.open(row.codec, row.checksum, bytes(row.value))
     except (Corrupt, KeyMissing, NotEncrypted) as error:
+        raise about(error, f"the item {row.key!r} in {row.namespace}") from error
+
+
+def item_of(row: Any, payload: Sealed) -> StoreItem:
+    """The item of such a row, of which the payload was `opened`."""
+    return _with_value(row, _decoded(row, payload))
+
+
+def _decoded(row: Any, payload: Sealed) -> Any:
+    try:
+        return decode_item(payload.payload, payload.checksum, payload.codec)
+    except Corrupt as error:
         raise about(error, f"the item {row.key!r} in {row.namespace}") from error
 
 

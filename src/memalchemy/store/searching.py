@@ -30,6 +30,7 @@ from memalchemy.search.relevance import CANDIDATES, Ranking
 from memalchemy.search.scope import scope_binds
 from memalchemy.search.vectors import Wanted, check_vector, nearest
 from memalchemy.store import queries
+from memalchemy.store.answering import Answer
 from memalchemy.store.diversity import differing, pool_of
 from memalchemy.store.embedding import embed, no_embedder
 from memalchemy.store.fusion import FUSED, Ranked, check_share, fused
@@ -100,7 +101,8 @@ class Searching(Listing):
                 the rest. Half each, if not given.
             mmr: 0 to 1: hits that differ, in the modes ``vector`` and ``hybrid``. Each next one is
                 the best by ``mmr * score - (1 - mmr) * likeness`` to those before it, among four
-                times as many as are wanted; so they are not in the order of their scores.
+                times as many as are wanted; so they are not in the order of their scores. Hits
+                beyond the first 1,000 are.
             explain: say in ``plans`` how it was found.
 
         Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
@@ -110,6 +112,7 @@ class Searching(Listing):
             StoreCapabilityError: a vector of *query* is needed, and there is no embedder; or the
                 database is encrypted, and holds no readable words or vectors to look in.
                 ``capability`` is ``search`` for words, ``semantic_search`` for vectors.
+            TooLarge: the values take over 256 MiB together; ask for fewer.
             ValueError: there are vectors of the model, but none of this size; or *query* and
                 *embedding* are both given, in the mode ``text``.
         """
@@ -133,8 +136,9 @@ class Searching(Listing):
         path, wanted = encode_namespace(namespace), Filter.parse(filter)
         if query is None and embedding is None:
             with operation("store.search", **self._about(namespace)) as event:
+                answer = Answer(self.db.keyring, wanted)
                 pages = self._pages(
-                    path, prefix, "newest", None, limit + offset, wanted, connection, event
+                    path, prefix, "newest", None, limit + offset, answer, connection, event
                 )
                 items = await taken(pages, limit + offset)
             return _hits([_hit(item, None) for item in items[offset:]], [_LISTED], explain)
@@ -280,6 +284,7 @@ class Searching(Listing):
         fields = self._words_of(question.filter)
         binds |= d.item_scope(self.db.tenant, question.path, question.below, fields)
         asked: dict[str, Any] = {"connection": question.connection, "event": question.event}
+        answer = Answer(self.db.keyring, question.filter)
         ranking, weighed = Ranking(terms), True
         while True:
             statement = search_items(d, below=question.below, weighed=weighed)
@@ -295,7 +300,7 @@ class Searching(Listing):
                 at += len(page)
                 scores = {(row.namespace, row.key): score for score, row in page}
                 read = [row for _, row in page] if whole else []
-                found = await self._items(list(scores), question.filter, **asked, read=read)
+                found = await self._items(list(scores), answer, **asked, read=read)
                 yield [Ranked(item, scores[place]) for place, item in found.items()]
             if len(rows) < binds["p_limit"]:
                 return
@@ -318,6 +323,7 @@ class Searching(Listing):
             metric=self._settings.metric,
             among=self._narrowed(question.path, question.below, question.filter),
         )
+        answer = Answer(self.db.keyring, question.filter)
         ranking = nearest(
             self.db,
             wanted,
@@ -337,7 +343,7 @@ class Searching(Listing):
             by_place = {(one.namespace, one.key): one for one in near}
             items = await self._items(
                 list(by_place),
-                question.filter,
+                answer,
                 question.connection,
                 question.event,
                 read=[one.stored for one in near if one.stored is not None],

@@ -268,10 +268,9 @@ def as_expected(expected: Expected) -> tuple[str, dict[str, Any]]:
         return "item", {"p_expected": expected.version, "p_born": expected.created_at}
     which = "any" if expected is UNSET else "none" if expected is None else "version"
     # No item is at a version of over 64 bits, nor at the largest of them.
-    number: Any = expected
-    if which == "version":
-        number = check_position(number, "expected_version")
-    return which, {"p_expected": number}
+    if isinstance(expected, int):
+        expected = check_position(expected, "expected_version")
+    return which, {"p_expected": expected}
 
 
 @statement()

@@ -2654,6 +2654,9 @@ class Store:
         ``newest``: by the time of the last write, then by namespace and key, both backwards.
         ``key``: by namespace and key. The next page comes *after* the last item of this one, and
         is right however many were written meanwhile.
+
+        Raises:
+            TooLarge: the values take over 256 MiB together; ask for fewer.
         """
 
     def list_keys(
@@ -2824,7 +2827,8 @@ class Store:
                 the rest. Half each, if not given.
             mmr: 0 to 1: hits that differ, in the modes ``vector`` and ``hybrid``. Each next one is
                 the best by ``mmr * score - (1 - mmr) * likeness`` to those before it, among four
-                times as many as are wanted; so they are not in the order of their scores.
+                times as many as are wanted; so they are not in the order of their scores. Hits
+                beyond the first 1,000 are.
             explain: say in ``plans`` how it was found.
 
         Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
@@ -2834,6 +2838,7 @@ class Store:
             StoreCapabilityError: a vector of *query* is needed, and there is no embedder; or the
                 database is encrypted, and holds no readable words or vectors to look in.
                 ``capability`` is ``search`` for words, ``semantic_search`` for vectors.
+            TooLarge: the values take over 256 MiB together; ask for fewer.
             ValueError: there are vectors of the model, but none of this size; or *query* and
                 *embedding* are both given, in the mode ``text``.
         """

@@ -115,6 +115,8 @@ async def snapshots(db: Database) -> None:
     assert (await talk.snapshot())["summary"] == "they met", "a list leaves the summary"
     await talk.restore({"messages": TALK[:4], "summary": None})
     assert (await talk.snapshot())["summary"] is None
+    await talk.set_summary("they met again")
+    assert (await talk.snapshot())["summary"] == "they met again"
     made = SummarizingManager(4, 2, lambda messages, previous: "in short").apply(TALK)
     assert "in short" in made[0]["content"]
 
@@ -176,7 +178,7 @@ async def conversations(db: Database) -> None:
     assert await store.load("c") == []
     assert await store.load_snapshot("c") is None
     await store.save("c", TALK[:2])
-    await store.save("c", {"messages": TALK[:4], "summary": "they met"})
+    await store.save("c", snapshot={"messages": TALK[:4], "summary": "they met"})
     assert [m.text for m in await store.load("c")][-1] == "answer 1"
     found = await store.load_snapshot("c")
     assert found is not None
@@ -190,6 +192,7 @@ async def listed(db: Database) -> None:
     for name in ("a", "b"):
         await store.save(name, TALK[:2])
     assert await store.list() == ["b", "a"]
+    assert await store.list_conversations() == ["a", "b"]
     assert await store.count() == 2
     assert await store.delete("a") is True
     assert await store.clear() == 1

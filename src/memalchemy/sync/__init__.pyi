@@ -517,6 +517,9 @@ class Checkpointer:
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
         have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
         ``{"~b": base64}``. Without *all_namespaces* only what is in this one.
+
+        Raises:
+            ValueError: *tenant* is another than that of this database.
         """
 
     def export_files(
@@ -540,6 +543,7 @@ class Checkpointer:
         Raises:
             Conflict: *directory* is there, and not empty.
             OSError: it cannot be written.
+            ValueError: *tenant* is another than that of this database.
         """
 
     def find_runs(
@@ -560,14 +564,18 @@ class Checkpointer:
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Erase everything of a tenant, of a thread, or of every thread and item with *metadata*.
+        """Erase everything of the tenant, of a thread, or of every thread and item with *metadata*.
 
-        Exactly one of the three. All logs and namespaces, expired ones too, leaving no tombstone,
-        and no word of them in a text index. A thread has *metadata* if one of its checkpoints has
-        each of it, an item of a store if its own metadata has all; its vectors go too. Returns how
-        many checkpoints, entries and items went. `export` with the same argument writes out the
-        same checkpoints and entries. What the database itself keeps (free pages, write-ahead logs,
-        backups) is beyond it.
+        Exactly one of the three; *tenant* is that of this database, named so that nobody erases
+        all of it by leaving something away. All logs and namespaces, expired ones too, leaving no
+        tombstone, and no word of them in a text index. A thread has *metadata* if one of its
+        checkpoints has each of it, an item of a store if its own metadata has all; its vectors go
+        too. Returns how many checkpoints, entries and items went. `export` with the same argument
+        writes out the same checkpoints and entries. What the database itself keeps (free pages,
+        write-ahead logs, backups) is beyond it.
+
+        Raises:
+            ValueError: *tenant* is another than that of this database.
         """
 
     def fork(
@@ -1871,6 +1879,9 @@ class RetainedCheckpointer:
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
         have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
         ``{"~b": base64}``. Without *all_namespaces* only what is in this one.
+
+        Raises:
+            ValueError: *tenant* is another than that of this database.
         """
 
     def export_files(
@@ -1894,6 +1905,7 @@ class RetainedCheckpointer:
         Raises:
             Conflict: *directory* is there, and not empty.
             OSError: it cannot be written.
+            ValueError: *tenant* is another than that of this database.
         """
 
     def find_runs(
@@ -1914,14 +1926,18 @@ class RetainedCheckpointer:
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Erase everything of a tenant, of a thread, or of every thread and item with *metadata*.
+        """Erase everything of the tenant, of a thread, or of every thread and item with *metadata*.
 
-        Exactly one of the three. All logs and namespaces, expired ones too, leaving no tombstone,
-        and no word of them in a text index. A thread has *metadata* if one of its checkpoints has
-        each of it, an item of a store if its own metadata has all; its vectors go too. Returns how
-        many checkpoints, entries and items went. `export` with the same argument writes out the
-        same checkpoints and entries. What the database itself keeps (free pages, write-ahead logs,
-        backups) is beyond it.
+        Exactly one of the three; *tenant* is that of this database, named so that nobody erases
+        all of it by leaving something away. All logs and namespaces, expired ones too, leaving no
+        tombstone, and no word of them in a text index. A thread has *metadata* if one of its
+        checkpoints has each of it, an item of a store if its own metadata has all; its vectors go
+        too. Returns how many checkpoints, entries and items went. `export` with the same argument
+        writes out the same checkpoints and entries. What the database itself keeps (free pages,
+        write-ahead logs, backups) is beyond it.
+
+        Raises:
+            ValueError: *tenant* is another than that of this database.
         """
 
     def fork(

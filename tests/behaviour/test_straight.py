@@ -223,7 +223,7 @@ async def test_a_connection_whose_begin_took_too_long_is_not_used_again(
         os.kill(before, signal.SIGSTOP)
         try:
             with pytest.raises(DatabaseUnreachable, match="timeout"):
-                await db.write(pid, single=False)
+                await db.write(pid, payloads=False)
         finally:
             os.kill(before, signal.SIGCONT)
         # On a connection where BEGIN was done after all, this would be acknowledged and undone.

@@ -123,7 +123,7 @@ def stale() -> ColumnElement[bool]:
     """
     above = THREADS.alias("above")
     start = func.substr(THREADS.c.namespace, 1, func.length(above.c.namespace))
-    in_use: Any = select(literal_column("1")).where(
+    in_use: Select[Any] = select(literal_column("1")).where(
         *(above.c[name] == THREADS.c[name] for name in ("tenant", "thread_id")),
         above.c.namespace != THREADS.c.namespace,
         above.c.namespace != literal_column("'/'"),  # the root, which has nothing to do with others

@@ -29,6 +29,7 @@ from memalchemy.contracts import (
     Retention,
     Seconds,
     Unset,
+    check_time,
     to_lifetime,
 )
 from memalchemy.database import Database, HostConnection
@@ -183,8 +184,8 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
                 check_name(value, name)
         if parent_id is not None and lineage is not UNSET:
             raise ValueError("give parent_id= to branch off it, or lineage= to record it; not both")
-        if occurred_at is not None and occurred_at.tzinfo is None:
-            raise ValueError("occurred_at= is an aware datetime; this one has no time zone")
+        if occurred_at is not None:
+            check_time(occurred_at, "occurred_at=")
         named_parent = lineage if isinstance(lineage, str) else parent_id
         if rests_on_parent and named_parent is None:
             raise ValueError("rests_on_parent= needs the parent: give parent_id= or lineage=")

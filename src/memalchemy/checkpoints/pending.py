@@ -12,7 +12,7 @@ from memalchemy.checkpoints.chain import Tip, rebuild_of
 from memalchemy.checkpoints.scope import PAGE, Scope, check_optional
 from memalchemy.codec import values
 from memalchemy.codec import writes as codec
-from memalchemy.contracts import CheckpointInfo, PendingWrite, Snapshot
+from memalchemy.contracts import CheckpointInfo, PendingWrite, Snapshot, check_time
 from memalchemy.database import OFF_LOOP_BYTES, HostConnection, Then, off_loop
 from memalchemy.dialects.lists import lists
 from memalchemy.dialects.reach import reach
@@ -75,8 +75,8 @@ class Pending(Scope):
         places = list(range(len(given))) if indexes is None else check_list(indexes, "indexes")
         if len(places) != len(given):
             raise ValueError(f"indexes= has {len(places)} places for {len(given)} writes")
-        if made_at is not None and made_at.tzinfo is None:
-            raise ValueError("made_at= is an aware datetime; this one has no time zone")
+        if made_at is not None:
+            check_time(made_at, "made_at=")
         if not given:
             return
         content = [(place, *write) for place, write in zip(places, given, strict=True)]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import abc
 import asyncio
-import contextlib
 import os
 import random
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -372,12 +371,13 @@ class Core:
             raise ValueError(f"connection= is of a {theirs} database, this one is {self.dialect}")
         if isinstance(connection, ThreadBound) or connection.sync_connection is None:
             return await connection.run_sync(job)
-        async with ConnectionLock.of(connection).operation(connection):
+        lock = ConnectionLock.of(connection)
+        async with lock.operation(connection):
             borrowed = Borrowed.of(connection) if program else None
             if borrowed is not None:
                 return await borrowed.perform(job)
             if self.dialect.single_writer:
-                return await _to_its_end(connection.run_sync(job))
+                return await lock.to_its_end(connection.run_sync(job))
             return await connection.run_sync(job)
 
     async def _repeat(
@@ -445,24 +445,6 @@ class Core:
             if self._embedded is not None:
                 _left_to_the_parent.append(self._embedded)
                 self._embedded = self._open()
-
-
-async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """Await *work*, and if that is cancelled wait for its end first.
-
-    A driver's connection to SQLite that is closed in the middle of a statement keeps its
-    transaction, and the lock of the file.
-    """
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        while not task.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([task])
-        if not task.cancelled():
-            task.exception()  # it is not told: the caller was cancelled
-        raise
 
 
 def _refuse_on_an_engine(options: dict[str, Any]) -> None:

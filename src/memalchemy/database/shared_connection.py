@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Transaction, event
+from sqlalchemy import Connection, Engine, ExceptionContext, Transaction, event
 from sqlalchemy.exc import DisconnectionError, InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session
@@ -27,6 +27,8 @@ from sqlalchemy.util import await_only
 
 from memalchemy.dialects import Dialect, dialect_of
 from memalchemy.errors import MemalchemyError
+
+T = TypeVar("T")
 
 _OVER = (
     "the transaction of this connection has ended, so nothing more can be part of it: wait for "
@@ -88,6 +90,23 @@ class ConnectionLock:
         """Give the turn to the next."""
         self._holder = None
         self._lock.release()
+
+    async def to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await the *work* of the operation whose turn it is; if cancelled, wait for its end first.
+
+        A driver's connection to SQLite that is closed in the middle of a statement keeps its
+        transaction, and the lock of the file.
+        """
+        task = self._holder = asyncio.ensure_future(work)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            while not task.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()  # it is not told: the caller was cancelled
+            raise
 
     def end(self, sync: Connection) -> None:
         """Wait in a greenlet for the operations before this end, and refuse those behind it.
@@ -249,6 +268,18 @@ def guard(engine: Engine, dialect: Dialect) -> None:
         if dialect.in_transaction(record.driver_connection):
             raise DisconnectionError("the connection is in a transaction of somebody else's")
 
+    def failed(context: ExceptionContext) -> None:
+        sync = context.connection
+        if sync is None or context.statement is not None or sync.invalidated:
+            return
+        raw = sync.connection.driver_connection
+        if dialect.in_transaction(raw) and not dialect.at_work(raw):
+            # Not a statement failed but the end of the transaction. A session that is closed by
+            # this error would give its connection back when it is collected as garbage.
+            context.is_disconnect = True
+            context.invalidate_pool_on_disconnect = False
+
+    event.listen(engine, "handle_error", failed)
     event.listen(engine, "checkin", returned)  # of a pool that takes this one's place as well
     event.listen(engine, "checkout", lent)
 

@@ -116,6 +116,10 @@ class Dialect:
     def interrupt(self, raw: Any) -> None:
         """Let the statement that runs on a driver's connection fail soon, whoever waits for it."""
 
+    def at_work(self, raw: Any) -> bool:
+        """Tell if closing a driver's connection now would break the statement of another task."""
+        return False
+
     def abandon(self, raw: Any) -> bool:
         """Close a driver's connection at once, without a farewell; its transaction is undone.
 

@@ -260,11 +260,14 @@ class PostgreSQL(Vectors, Upkeep):
     def abandon(self, raw: Any) -> bool:
         if hasattr(raw, "terminate"):  # asyncpg
             raw.terminate()
-        elif raw.info.transaction_status.name == "ACTIVE":
+        elif self.at_work(raw):
             raw.cancel()  # to close it under a statement crashes psycopg
         else:
             raw.pgconn.finish()
         return True
+
+    def at_work(self, raw: Any) -> bool:
+        return not hasattr(raw, "terminate") and raw.info.transaction_status.name == "ACTIVE"
 
     def classify(self, error: BaseException) -> tuple[Failure, str | None]:
         cause = original(error)

@@ -11,7 +11,7 @@ from memalchemy.codec import items as codec
 from memalchemy.codec import text
 from memalchemy.codec.sealing import Keyring
 from memalchemy.codec.values import frozen, is_heavy
-from memalchemy.contracts import Entry, EntryHit
+from memalchemy.contracts import Entry, EntryHit, check_time
 from memalchemy.database import OFF_LOOP_BYTES
 from memalchemy.errors import Corrupt, MemalchemyError, about
 from memalchemy.keys import check_entry_key
@@ -167,6 +167,5 @@ def check_times(
     if len(times) != count:
         raise ValueError(f"occurred_at= has {len(times)} times for {count} entries")
     for time in times:
-        if time.tzinfo is None:
-            raise ValueError("occurred_at= is an aware datetime; this one has no time zone")
+        check_time(time, "occurred_at=")
     return list(times)

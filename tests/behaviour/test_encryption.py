@@ -190,6 +190,7 @@ async def test_a_store_says_which_capability_it_lacks(opened: Open) -> None:
     assert getattr(store.capabilities, caught.value.capability) is False
 
 
+@pytest.mark.usefixtures("lasting")
 @pytest.mark.parametrize("key", [KEY, KEY.encode()], ids=["text", "bytes"])
 async def test_one_key_is_given_without_a_list(opened: Open, key: Any) -> None:
     await Checkpointer(await opened(keys=key)).save(STATE, "t")

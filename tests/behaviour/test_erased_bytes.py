@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from memalchemy import Checkpointer, Database, Store, ThreadLog, space
+from memalchemy import Checkpointer, Database, Store, ThreadLog, events, space
 from servers import Postgres
 
 pytestmark = [
@@ -185,3 +185,20 @@ async def test_nothing_is_left_in_the_files_of_postgresql_after_a_full_vacuum(
             assert traces.in_(repr(stats).encode()) == []
     finally:
         postgres.drop_database(name)
+
+
+async def test_free_pages_are_cut_off_many_at_a_time(tmp_path: Path) -> None:
+    async with Database(f"sqlite:///{tmp_path}/agent.db") as db:
+        store, checkpointer = Store(db), Checkpointer(db)
+        places = [(("filler",), f"k{n}") for n in range(20)]
+        await store.put_batch([(*place, secrets.token_bytes(200_000)) for place in places])
+        await checkpointer.save({"n": 1}, "gone")
+        seen: list[events.Event] = []
+        unsubscribe = events.subscribe(seen.append)
+        await store.delete_batch(places)
+        assert await checkpointer.forget(thread_id="gone") == 1
+        unsubscribe()
+
+    (forgotten,) = (event for event in seen if event.name == "checkpoint.forget")
+    assert forgotten.round_trips < 50, "there were about a thousand free pages"
+    assert (tmp_path / "agent.db").stat().st_size < 1_000_000

@@ -193,6 +193,8 @@ async def edited(db: Database, table: str, column: str) -> AsyncIterator[tuple[s
             yield name, tenant
 
 
+@pytest.mark.usefixtures("lasting")  # in memory it is the same SQLite
+@pytest.mark.asyncio_only("the rows are read by the same code")
 @pytest.mark.parametrize(("table", "column"), COLUMNS, ids=lambda name: str(name))
 async def test_no_cell_makes_a_read_raise_anything_but_our_own(
     db: Database, table: str, column: str

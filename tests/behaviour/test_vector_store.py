@@ -48,7 +48,7 @@ async def test_a_document_can_be_read_replaced_and_removed(documents: VectorStor
     assert await documents.count() == 2
     assert await documents.clear() == 2
     assert await documents.search("three") == []
-    with pytest.raises(TypeError, match="list of ids"):
+    with pytest.raises(TypeError, match="ids takes a list"):
         await documents.delete("b")
 
 

@@ -117,7 +117,9 @@ def test_metadata_is_answered_by_its_index(planner: Planner, kind: str, mode: st
 def test_a_word_is_found_through_the_text_index(planner: Planner, mode: str) -> None:
     terms = planner.memalchemy.text_terms(text.query_terms("word1234"))
 
-    plan = planner.plan(search_checkpoints(planner.memalchemy, below=False), mode, terms=terms)
+    plan = planner.plan(
+        search_checkpoints(planner.memalchemy, below=False, weighed=True), mode, terms=terms
+    )
 
     assert "deltas" not in plan.scanned
     assert "ix_deltas_search_text" in plan.indexes
@@ -127,7 +129,7 @@ def test_a_word_of_any_namespace_is_found_through_the_text_index_however_often_o
     planner: Planner,
 ) -> None:
     terms = planner.memalchemy.text_terms(text.query_terms("word1234"))
-    statement = search_checkpoints(planner.memalchemy, below=True)
+    statement = search_checkpoints(planner.memalchemy, below=True, weighed=True)
 
     plan = planner.plan(statement, "auto", terms=terms, k_beyond="0")
 

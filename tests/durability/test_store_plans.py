@@ -68,8 +68,8 @@ def statements(d: Dialect) -> dict[str, tuple[Executable, dict[str, Any]]]:
         "keys of a namespace": (queries.list_keys(d, after=True), {}),
         "the newest": (queries.list_items(d, order="newest", below=False, after=True), {}),
         "items by key, below": (queries.list_items(d, order="key", below=True, after=True), {}),
-        "words": (search_items(d, below=False, whole=True), terms | scope),
-        "words, keys only": (search_items(d, below=False, whole=False), terms | scope),
+        "words": (search_items(d, below=False, weighed=True), terms | scope),
+        "words, unranked": (search_items(d, below=False, weighed=False), terms | scope),
         "fields": (narrowed_items(d, below=False), narrowed),
         "namespaces": (queries.list_paths(d), {}),
         "vectors to drop": (writing.drop_vectors_of(d), {"p_keys": keys}),
@@ -111,7 +111,7 @@ def test_postgresql_plans_a_search_by_words_once_however_often_one_searches(
     scope = d.item_scope("default", "/space 7/", False, [])
     terms = d.text_terms(text.query_terms(words))
 
-    plan = planner.plan(search_items(d, below=False, whole=True), "auto", terms=terms, **scope)
+    plan = planner.plan(search_items(d, below=False, weighed=True), "auto", terms=terms, **scope)
 
     assert plan.is_generic
     assert "ix_store_items_search" in plan.indexes

@@ -27,6 +27,9 @@ _DIRECT = (
     "memalchemy.database",  # BEGIN, PRAGMA, the server's version
     "memalchemy.sync.host",  # what a host's session begins when it is asked for its connection
 )
+_HANDS_ON = "memalchemy.database.prepared"
+"""The module by which programs give their statements to SQLAlchemy or to a driver."""
+
 _HOOK = "before_cursor_execute"
 
 EVER_SEEN: set[str] = set()
@@ -140,7 +143,7 @@ def _sender() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
-        if not module.startswith(("sqlalchemy", __name__)):
+        if not module.startswith(("sqlalchemy", __name__, _HANDS_ON)):
             return frame if module.startswith("memalchemy") else None
         frame = frame.f_back
     return None

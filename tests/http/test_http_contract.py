@@ -39,6 +39,7 @@ LEFT_OUT = {
     "test_events_tell_sizes_and_times_and_no_content": "here the server's events are seen as well",
     "test_forgetting_needs_exactly_one_selector": "export runs where the database is",
     "test_of_more_words_than_fit_the_newest_stay": SUPERSEDED,
+    "test_the_newest_checkpoints_are_those_that_were_saved_last": "HTTP has no pending writes",
     "test_the_words_of_a_deleted_checkpoint_go_with_it": SUPERSEDED,
     "test_what_a_superseded_checkpoint_added_is_found_at_the_next_one": SUPERSEDED,
 }

@@ -249,7 +249,8 @@ class Embedded:
 
     def _apart(self, job: Callable[[Connection], T]) -> T:
         engine = engine_of(self._open_file)
-        event.listen(engine, "after_cursor_execute", _to_its_end)
+        event.listen(engine, "do_execute_no_params", _to_its_end)
+        event.listen(engine, "do_execute", _to_its_end)
         try:
             with engine.connect() as connection:
                 return job(connection)
@@ -284,10 +285,12 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN")
 
 
-def _to_its_end(connection: Connection, cursor: sqlite3.Cursor, *_: Any) -> None:
-    # Python steps a statement without columns once; PRAGMA incremental_vacuum frees a page a step.
-    if cursor.description is None:
-        cursor.fetchall()
+def _to_its_end(cursor: sqlite3.Cursor, statement: str, *_: Any) -> bool:
+    # It frees a page a step, and Python steps a statement without columns once unless in a script.
+    if not statement.startswith("PRAGMA incremental_vacuum"):
+        return False
+    cursor.executescript(statement)
+    return True
 
 
 def _begin_immediate(connection: Connection) -> None:

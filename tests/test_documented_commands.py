@@ -48,7 +48,7 @@ def test_commands_are_found_on_most_pages() -> None:
         ("```sh\n17 3 * * *  memalchemy prunes --all\n```", "No such command"),
         ("```sh\nmemalchemy grants app | psql && python -m memalchemy ceck\n```", "'ceck'"),
         ("`alembic upgrad head`", "invalid choice: 'upgrad'"),
-        ("`nox -s sqlite`", "invalid choice: 'sqlite'"),
+        ("`nox -s mysql`", "invalid choice: 'mysql'"),
         ("`nox -s tests -- --database sqlite`", "no option --database"),
         ("`pytest tests/behaviour/test_nothing.py`", "there is no"),
         ('`pip install "memalchemy[postgresql]"`', "no extra 'postgresql'"),

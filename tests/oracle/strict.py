@@ -75,6 +75,11 @@ UNLIKE = {
     "byte_literal": "the server's",
     "excluded": "part of the upsert that there is not",
     "purge_text_index": "the text index that is there is SQLite's",
+    **dict.fromkeys(
+        ("in_transaction", "interrupt", "at_work", "abandon"),
+        "the connections are the driver's that is there",
+    ),
+    "driver_errors": "the errors are the driver's: see test_errors",
     "classify": "the errors are the driver's: see test_errors",
     "grants": "printed, not run",
     "arrays": "part of the statements of many rows that there are not",

@@ -19,7 +19,7 @@ from memalchemy.codec.values import decode_value, jsonable, pointer
 from memalchemy.database import HostConnection
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
-from memalchemy.keys import decode_namespace, encode_namespace
+from memalchemy.keys import check_thread_id, decode_namespace, encode_namespace
 from memalchemy.log import Log, entries
 from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.search.scope import scope_binds
@@ -106,6 +106,8 @@ class Keeping(Scope):
         self, tenant: str | None, thread_id: str | None, metadata: Mapping[str, Any] | None
     ) -> None:
         _exactly_one(tenant, thread_id, metadata)
+        if thread_id is not None:
+            check_thread_id(thread_id)
         if tenant is not None and tenant != self.db.tenant:
             raise ValueError(
                 f"this {type(self).__name__} is of tenant {self.db.tenant!r} and reaches no other: "

@@ -22,7 +22,7 @@ from sqlalchemy import Connection, Engine, ExceptionContext, Transaction, event
 from sqlalchemy.exc import DisconnectionError, InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import Pool, QueuePool
 from sqlalchemy.util import await_only
 
 from memalchemy.dialects import Dialect, dialect_of
@@ -48,6 +48,7 @@ class ConnectionLock:
         self._holder: asyncio.Task[Any] | None = None
         self._ended: weakref.ref[Transaction] | None = None
         self._only: weakref.ref[Transaction] | None = None
+        self._is_interrupted = False
 
     @classmethod
     def of(cls, connection: AsyncConnection) -> ConnectionLock:
@@ -58,6 +59,8 @@ class ConnectionLock:
         if lock is None:
             lock = _locks[sync] = cls()
             if sync.engine not in _guarded:
+                # It was opened before its engine had listeners.
+                _guard_pool(sync.engine, dialect_of(sync))
                 event.listen(sync, "commit", _before_end)
                 event.listen(sync, "rollback", _before_end)
         return lock
@@ -86,10 +89,17 @@ class ConnectionLock:
             raise MemalchemyError(_OVER)
         self._holder = asyncio.current_task()
 
-    def release(self) -> None:
-        """Give the turn to the next."""
+    def release(self, error: BaseException | None = None) -> None:
+        """Give the turn to the next.
+
+        Raises:
+            MemalchemyError: *error* came of interrupting the operation: asyncpg fails with an
+                AttributeError then if it was just between two messages.
+        """
         self._holder = None
         self._lock.release()
+        if self._is_interrupted and isinstance(error, AttributeError):
+            raise MemalchemyError(_OVER) from error
 
     async def to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
         """Await the *work* of the operation whose turn it is; if cancelled, wait for its end first.
@@ -131,6 +141,7 @@ class ConnectionLock:
                 if cancelled is None:
                     cancelled = error
                     self._refuse_from_now_on(sync)
+                    self._is_interrupted = True
                     dialect_of(sync).interrupt(sync.connection.driver_connection)
             else:
                 self._lock.release()
@@ -164,7 +175,7 @@ class _Operation:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._lock.release()
+        self._lock.release(error)
 
 
 async def connection_of(session: AsyncSession) -> AsyncConnection:
@@ -243,6 +254,8 @@ _locks: weakref.WeakKeyDictionary[Connection, ConnectionLock] = weakref.WeakKeyD
 _guarded: weakref.WeakSet[Engine] = weakref.WeakSet()
 """Engines with the listeners: every connection that they open has them too."""
 
+_guarded_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+
 
 def guard(engine: Engine, dialect: Dialect) -> None:
     """Let the pool of *engine*, ours or the host's, neither keep nor lend an open transaction.
@@ -255,8 +268,15 @@ def guard(engine: Engine, dialect: Dialect) -> None:
     _guarded.add(engine)
     event.listen(engine, "commit", _before_end)
     event.listen(engine, "rollback", _before_end)
-    if not isinstance(engine.pool, QueuePool):
-        return  # one that closes each connection, or has a single one for all
+    _guard_pool(engine, dialect)
+
+
+def _guard_pool(engine: Engine, dialect: Dialect) -> None:
+    # An engine has the pool of the one that it was made of by execution_options(). A pool of
+    # another kind closes each connection, or has a single one for all.
+    if engine.pool in _guarded_pools or not isinstance(engine.pool, QueuePool):
+        return
+    _guarded_pools.add(engine.pool)
 
     def returned(_: Any, record: Any) -> None:
         raw = record.driver_connection

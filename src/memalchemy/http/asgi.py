@@ -199,8 +199,8 @@ def _query(route: Route, request: Request) -> BaseModel | None:
 
 
 def _within(limits: Limits, given: BaseModel | None) -> BaseModel | None:
-    for name in ("limit", "offset"):
-        if getattr(given, name, 0) > limits.results:
+    for name in ("limit", "offset", "among"):
+        if (getattr(given, name, None) or 0) > limits.results:
             raise _mistaken(f"/{name}: is at most {limits.results:,} on this server")
     return given
 

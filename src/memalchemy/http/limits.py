@@ -25,8 +25,8 @@ class Limits:
     Args:
         values: JSON values in a request's body: numbers, texts, objects and what is in them. More
             is answered with 413 before the body is parsed.
-        results: the largest ``limit`` and ``offset`` of a list or a search; a larger one is
-            answered with 422. At most 100,000.
+        results: the largest ``limit``, ``offset`` and ``among`` of a list or a search; a larger one
+            is answered with 422. At most 100,000.
         answer_bytes: the size of an answer; a larger one is answered with 422 (``TooLarge``).
         tenant_requests: requests of one tenant at once; more are answered with 429.
         pending_bytes: bytes of the bodies of all requests at once; more are answered with 503.

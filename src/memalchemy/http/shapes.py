@@ -62,7 +62,6 @@ Value = Annotated[Any, WithJsonSchema({"description": "Any JSON, with tags for w
 Vector = Annotated[list[float], Field(min_length=1, max_length=16_000)]
 Flag = Annotated[bool, PlainValidator(_flag), WithJsonSchema({"type": "boolean"})]
 Limit = Annotated[int, Field(ge=0, le=MOST), BeforeValidator(_number)]
-Offset = Annotated[int, Field(ge=0, lt=2**31), BeforeValidator(_number)]
 PageSize = Annotated[int, Field(ge=0, le=500), BeforeValidator(_number)]
 Expectation = Annotated[int, Field(ge=1, lt=2**63), BeforeValidator(_number)]
 Kept = Annotated[int, Field(ge=1, lt=2**31), BeforeValidator(_number)]
@@ -97,7 +96,7 @@ class Paging(Query):
 class Threads(Query):
     limit: Limit = 100
     pattern: Annotated[Text, Field(description="A glob over the whole id: *, ?, [a-z].")] = "*"
-    offset: Annotated[Offset, Field(description="How many of the first to leave out.")] = 0
+    offset: Annotated[Limit, Field(description="How many of the first to leave out.")] = 0
 
 
 class Newest(Query):

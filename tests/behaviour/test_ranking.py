@@ -255,7 +255,7 @@ def _mean(
 @pytest.fixture(scope="module")
 def exam() -> Exam:
     texts = docstrings()
-    asked = random.Random(5).sample(texts, 100)
+    asked = random.Random(5).sample(texts, 40)
     queries = [(one.title, one) for one in asked]
     queries += [(" ".join(one.title.split()[:4]), one) for one in asked]
     best = tf_idf(texts)

@@ -19,6 +19,7 @@ import pytest
 from langgraph.channels import DeltaChannel
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
+from sqlalchemy import text
 from typer.testing import CliRunner
 from typing_extensions import TypedDict
 
@@ -421,10 +422,8 @@ def test_vacuum_leaves_a_subgraph_whose_graph_is_in_use(both: Both) -> None:
 
     async def age(namespaces: str) -> None:
         async with both.saver.db.transaction() as tx:
-            await tx.exec_driver_sql(
-                "UPDATE threads SET updated_at = '2020-01-01 00:00:00.000000' "
-                f"WHERE namespace LIKE '{namespaces}'"
-            )
+            old = "UPDATE threads SET updated_at = '2020-01-01 00:00:00.000000' "
+            await tx.execute(text(f"{old} WHERE namespace LIKE :those"), {"those": namespaces})
 
     both.saver._bridge.wait(age("/langgraph/_%"))
     both.call("vacuum", "--older-than-days", "30")

@@ -184,7 +184,7 @@ async def test_a_file_gives_its_bytes_back_while_others_write(file: Path) -> Non
     url = f"sqlite:///{file}"
     async with Database(url, durability="normal") as db, Database(url) as other:
         agent, writer = Checkpointer(db), Checkpointer(other)
-        await fill(agent, threads=30)
+        await fill(agent, threads=300)
         await writer.save({"n": 0}, "live")
         await agent.prune(keep_last=1)
         await agent.delete("t1")

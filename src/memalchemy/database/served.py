@@ -146,7 +146,7 @@ class Served:
     async def read(self, job: Callable[[Connection], T]) -> T:
         """Run a reading *job*; in autocommit, where that costs nothing."""
         async with self._connect(autocommit=self._autocommit) as connection:
-            result = await self._run(connection, job)
+            result = await self._run(connection, self._with_their_begin(job))
             self._check_left(connection)
             return result
 
@@ -159,9 +159,28 @@ class Served:
         if not self._autocommit:
             return await self.together(job, committing)
         async with self._connect(autocommit=True) as connection:
-            result = await self._run(connection, job)
+            result = await self._run(connection, self._with_their_begin(job))
             self._check_left(connection)
             return result
+
+    def _with_their_begin(self, job: Callable[[Connection], T]) -> Callable[[Connection], T]:
+        """Run *job* in autocommit, or in the transaction that a listener of the host's begins.
+
+        SQLAlchemy's pages tell hosts to send BEGIN themselves on SQLite, which autocommit is then
+        not spared from.
+        """
+        if self._theirs is None or not self._autocommit:
+            return job
+
+        def run(connection: Connection) -> T:
+            connection.begin()
+            begun = self._dialect.in_transaction(connection.connection.driver_connection)
+            result = job(connection)
+            if begun:
+                connection.commit()
+            return result
+
+        return run
 
     def _check_left(self, connection: AsyncConnection) -> None:
         """Refuse to acknowledge what was done in autocommit if that was in a transaction after all.

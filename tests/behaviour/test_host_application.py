@@ -375,3 +375,16 @@ async def test_a_host_may_point_a_foreign_key_at_a_thread(
         assert await session.scalar(select(func.count()).select_from(Note)) == 0
     async with engine.begin() as connection:
         await connection.run_sync(Base.metadata.drop_all)
+
+
+async def test_a_host_may_send_begin_itself(engine: AsyncEngine, reopen: Reopen) -> None:
+    """As SQLAlchemy's page on SQLite tells hosts whose savepoints are to work."""
+    if engine.dialect.name == "sqlite":
+        event.listen(engine.sync_engine, "begin", lambda c: c.exec_driver_sql("BEGIN"))
+    async with reopen() as other:
+        checkpointer = Checkpointer(Database(engine, tenant=other.tenant))
+        for n in range(3):
+            await checkpointer.save({"n": n}, "thread")
+            assert await checkpointer.load("thread") == {"n": n}
+            assert await Checkpointer(other).load("thread") == {"n": n}
+    assert [info.metadata async for info in checkpointer.history("thread")] == [{}, {}, {}]

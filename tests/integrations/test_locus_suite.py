@@ -31,7 +31,6 @@ def run(sdist: Path, files: str, url: str | None = None) -> tuple[Counter[str], 
 
 
 @pytest.mark.alone  # some of theirs say how long something takes
-@pytest.mark.alone  # one of them measures a quarter of a second
 def test_locus_own_tests_pass_on_sqlite(sdist: Path) -> None:
     counts, said = run(sdist, SELECTED)
 

@@ -15,7 +15,7 @@ from memalchemy import Checkpointer, Database, Store, ThreadLog, events, space
 from servers import Postgres
 
 pytestmark = [
-    pytest.mark.plaintext_only(reason="looks for plain bytes in the files before they are erased"),
+    pytest.mark.own_keys,  # it has none: plain bytes are in the files before they are erased
     pytest.mark.asyncio_only(reason="what is left in a file does not depend on who waits"),
 ]
 

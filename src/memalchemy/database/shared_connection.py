@@ -22,7 +22,7 @@ from sqlalchemy import Connection, Engine, ExceptionContext, Transaction, event
 from sqlalchemy.exc import DisconnectionError, InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session
-from sqlalchemy.pool import Pool, QueuePool
+from sqlalchemy.pool import NullPool, Pool, QueuePool
 from sqlalchemy.util import await_only
 
 from memalchemy.dialects import Dialect, dialect_of
@@ -272,10 +272,9 @@ def guard(engine: Engine, dialect: Dialect) -> None:
 
 
 def _guard_pool(engine: Engine, dialect: Dialect) -> None:
-    # An engine has the pool of the one that it was made of by execution_options(). A pool of
-    # another kind closes each connection, or has a single one for all.
-    if engine.pool in _guarded_pools or not isinstance(engine.pool, QueuePool):
-        return
+    # An engine has the pool of the one that it was made of by execution_options().
+    if engine.pool in _guarded_pools or not isinstance(engine.pool, (QueuePool, NullPool)):
+        return  # it has a single connection for all, and what is in memory would go with it
     _guarded_pools.add(engine.pool)
 
     def returned(_: Any, record: Any) -> None:
@@ -300,6 +299,8 @@ def _guard_pool(engine: Engine, dialect: Dialect) -> None:
             context.invalidate_pool_on_disconnect = False
 
     event.listen(engine, "handle_error", failed)
+    if isinstance(engine.pool, NullPool):
+        return  # it keeps none
     event.listen(engine, "checkin", returned)  # of a pool that takes this one's place as well
     event.listen(engine, "checkout", lent)
 

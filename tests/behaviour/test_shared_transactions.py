@@ -710,8 +710,13 @@ async def test_a_rollback_that_fails_in_an_operation_leaves_no_transaction_to_th
                 error = task.exception()
                 assert isinstance(error, why | MemalchemyError), repr(error)
             async with asyncio.timeout(A_WHILE):
-                await asyncio.gather(*beside)
-        there += [*names, ("save", f"thread.after {n}")]
+                # The ROLLBACK that fails may be one of theirs: a pool sends one after each use.
+                errors = await asyncio.gather(*beside, return_exceptions=True)
+        told = [error for error in errors if error is not None]
+        assert len(told) <= 1, "one ROLLBACK fails"
+        assert all(isinstance(error, MemalchemyError) for error in told), told
+        there += [name for name, error in zip(names, errors, strict=True) if error is None]
+        there.append(("save", f"thread.after {n}"))
         await do(on, *there[-1])
 
     version = text("SELECT max(version) FROM threads WHERE tenant = :tenant")

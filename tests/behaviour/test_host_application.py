@@ -377,6 +377,7 @@ async def test_a_host_may_point_a_foreign_key_at_a_thread(
         await connection.run_sync(Base.metadata.drop_all)
 
 
+@OWN_LOOP
 async def test_a_host_may_send_begin_itself(engine: AsyncEngine, reopen: Reopen) -> None:
     """As SQLAlchemy's page on SQLite tells hosts whose savepoints are to work."""
     if engine.dialect.name == "sqlite":

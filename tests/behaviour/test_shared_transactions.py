@@ -679,7 +679,7 @@ async def test_a_rollback_that_fails_leaves_no_transaction_to_whoever_comes_next
 
 @pytest.mark.parametrize("way", OURS)
 async def test_a_rollback_that_fails_in_an_operation_leaves_no_transaction_to_the_next_one(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: House, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on, db = house.features, house.features.db
     await do(on, "save", "thread.first")
@@ -710,11 +710,11 @@ async def test_a_rollback_that_fails_in_an_operation_leaves_no_transaction_to_th
                 error = task.exception()
                 assert isinstance(error, why | MemalchemyError), repr(error)
             async with asyncio.timeout(A_WHILE):
-                # The ROLLBACK that fails may be one of theirs: a pool sends one after each use.
+                # The ROLLBACK that fails may be one of theirs: psycopg's pool sends one after each.
                 errors = await asyncio.gather(*beside, return_exceptions=True)
         told = [error for error in errors if error is not None]
-        assert len(told) <= 1, "one ROLLBACK fails"
-        assert all(isinstance(error, MemalchemyError) for error in told), told
+        assert len(told) <= (database == "psycopg"), "one ROLLBACK fails"
+        assert all(getattr(error, "maybe_applied", False) for error in told), told
         there += [name for name, error in zip(names, errors, strict=True) if error is None]
         there.append(("save", f"thread.after {n}"))
         await do(on, *there[-1])

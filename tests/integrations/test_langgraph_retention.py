@@ -422,8 +422,11 @@ def test_vacuum_leaves_a_subgraph_whose_graph_is_in_use(both: Both) -> None:
 
     async def age(namespaces: str) -> None:
         async with both.saver.db.transaction() as tx:
-            old = "UPDATE threads SET updated_at = '2020-01-01 00:00:00.000000' "
-            await tx.execute(text(f"{old} WHERE namespace LIKE :those"), {"those": namespaces})
+            age_them = text(
+                "UPDATE threads SET updated_at = '2020-01-01 00:00:00.000000' "
+                "WHERE namespace LIKE :those"
+            )
+            await tx.execute(age_them, {"those": namespaces})
 
     both.saver._bridge.wait(age("/langgraph/_%"))
     both.call("vacuum", "--older-than-days", "30")

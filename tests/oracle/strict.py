@@ -169,6 +169,8 @@ _OWN = ("match_key", "match_value", "terms", "scope")
 
 
 def _execute(cursor: Any, sql: str, parameters: Any, context: Any) -> bool:
+    if sql.startswith("PRAGMA"):
+        return False  # SQLite's own business
     values = _taken(sql, parameters, context)
     if context.dialect.name == "postgresql":
         _alone(cursor, sql, values, context)
@@ -253,12 +255,14 @@ def refuse(message: str, context: Any) -> NoReturn:
 
 # --- On SQLite: widths, spelling and functions ---------------------------------------------------
 
+_TABLE = re.compile(r"\s*CREATE TABLE \"?(\w+?)(?:_new)?\"?\s")
+"""One that a revision puts into another's place is _new at first."""
 _COLUMN = re.compile(r"^\t(\"?\w+\"?) (VARCHAR\((\d+)\)|TEXT|BLOB)(?: NOT NULL)?", re.MULTILINE)
 
 
 def _spelled(sql: str) -> str:
     """Oracle's spelling as SQLite's; tables with the limits that SQLite does not have."""
-    if sql.lstrip().startswith("CREATE TABLE") and sql.split()[2].strip('"') in TABLES:
+    if (table := _TABLE.match(sql)) and table[1] in TABLES:
         return _COLUMN.sub(_limited, sql)
     sql = sql.replace(" RETURNING JSON)", ")")
     return re.sub(

@@ -249,8 +249,7 @@ class Embedded:
 
     def _apart(self, job: Callable[[Connection], T]) -> T:
         engine = engine_of(self._open_file)
-        event.listen(engine, "do_execute_no_params", _to_its_end)
-        event.listen(engine, "do_execute", _to_its_end)
+        event.listen(engine, "do_execute", _free_pages)
         try:
             with engine.connect() as connection:
                 return job(connection)
@@ -285,8 +284,10 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN")
 
 
-def _to_its_end(cursor: sqlite3.Cursor, statement: str, *_: Any) -> bool:
-    # It frees a page a step, and Python steps a statement without columns once unless in a script.
+def _free_pages(cursor: sqlite3.Cursor, statement: str, *_: Any) -> bool:
+    """Step PRAGMA incremental_vacuum to its end, and tell if this was one: it frees a page a step,
+    and Python steps a statement without columns only once unless it is in a script.
+    """
     if not statement.startswith("PRAGMA incremental_vacuum"):
         return False
     cursor.executescript(statement)

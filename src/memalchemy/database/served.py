@@ -146,7 +146,7 @@ class Served:
     async def read(self, job: Callable[[Connection], T]) -> T:
         """Run a reading *job*; in autocommit, where that costs nothing."""
         async with self._connect(autocommit=self._autocommit) as connection:
-            result = await self._run(connection, self._with_their_begin(job))
+            result = await self._run(connection, self._in_their_transaction(job))
             self._check_left(connection)
             return result
 
@@ -159,15 +159,15 @@ class Served:
         if not self._autocommit:
             return await self.together(job, committing)
         async with self._connect(autocommit=True) as connection:
-            result = await self._run(connection, self._with_their_begin(job))
+            result = await self._run(connection, self._in_their_transaction(job))
             self._check_left(connection)
             return result
 
-    def _with_their_begin(self, job: Callable[[Connection], T]) -> Callable[[Connection], T]:
-        """Run *job* in autocommit, or in the transaction that a listener of the host's begins.
+    def _in_their_transaction(self, job: Callable[[Connection], T]) -> Callable[[Connection], T]:
+        """Return *job* with a COMMIT of the transaction that a listener of the host's has begun.
 
-        SQLAlchemy's pages tell hosts to send BEGIN themselves on SQLite, which autocommit is then
-        not spared from.
+        SQLAlchemy's pages tell hosts to send BEGIN themselves on SQLite, by a listener that is
+        called in autocommit, too. Without one, *job* runs in autocommit as it is.
         """
         if self._theirs is None or not self._autocommit:
             return job

@@ -48,7 +48,8 @@ class ConnectionLock:
         self._holder: asyncio.Task[Any] | None = None
         self._ended: weakref.ref[Transaction] | None = None
         self._only: weakref.ref[Transaction] | None = None
-        self._is_interrupted = False
+        self.is_interrupted = False
+        """The end of the transaction was cancelled while it waited for an operation."""
 
     @classmethod
     def of(cls, connection: AsyncConnection) -> ConnectionLock:
@@ -89,17 +90,10 @@ class ConnectionLock:
             raise MemalchemyError(_OVER)
         self._holder = asyncio.current_task()
 
-    def release(self, error: BaseException | None = None) -> None:
-        """Give the turn to the next.
-
-        Raises:
-            MemalchemyError: *error* came of interrupting the operation: asyncpg fails with an
-                AttributeError then if it was just between two messages.
-        """
+    def release(self) -> None:
+        """Give the turn to the next."""
         self._holder = None
         self._lock.release()
-        if self._is_interrupted and isinstance(error, AttributeError):
-            raise MemalchemyError(_OVER) from error
 
     async def to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
         """Await the *work* of the operation whose turn it is; if cancelled, wait for its end first.
@@ -141,7 +135,7 @@ class ConnectionLock:
                 if cancelled is None:
                     cancelled = error
                     self._refuse_from_now_on(sync)
-                    self._is_interrupted = True
+                    self.is_interrupted = True
                     dialect_of(sync).interrupt(sync.connection.driver_connection)
             else:
                 self._lock.release()
@@ -175,7 +169,10 @@ class _Operation:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._lock.release(error)
+        self._lock.release()
+        if self._lock.is_interrupted and isinstance(error, AttributeError):
+            # What asyncpg fails with when it is closed between two messages.
+            raise MemalchemyError(_OVER) from error
 
 
 async def connection_of(session: AsyncSession) -> AsyncConnection:
@@ -255,6 +252,7 @@ _guarded: weakref.WeakSet[Engine] = weakref.WeakSet()
 """Engines with the listeners: every connection that they open has them too."""
 
 _guarded_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+"""Those of the engines, which an engine shares with what its execution_options() makes of it."""
 
 
 def guard(engine: Engine, dialect: Dialect) -> None:
@@ -272,9 +270,12 @@ def guard(engine: Engine, dialect: Dialect) -> None:
 
 
 def _guard_pool(engine: Engine, dialect: Dialect) -> None:
-    # An engine has the pool of the one that it was made of by execution_options().
+    """Close connections that a failed end leaves in a transaction; the pool lends none of them.
+
+    A pool of one connection for all is left alone: what is in memory would go with it.
+    """
     if engine.pool in _guarded_pools or not isinstance(engine.pool, (QueuePool, NullPool)):
-        return  # it has a single connection for all, and what is in memory would go with it
+        return
     _guarded_pools.add(engine.pool)
 
     def returned(_: Any, record: Any) -> None:

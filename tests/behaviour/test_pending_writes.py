@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import bindparam, text
 
 from memalchemy import (
     Checkpointer,
@@ -17,7 +18,10 @@ from memalchemy import (
     ThreadLog,
 )
 from memalchemy.contracts import Packed, PendingWrite
+from memalchemy.schema import DeltaRow
 from memalchemy.verify import verify
+
+SAVES_UNTIL_A_SNAPSHOT = 40
 
 
 async def values_of(checkpointer: Checkpointer, thread_id: str, checkpoint_id: str) -> list[object]:
@@ -165,6 +169,35 @@ async def test_writes_go_with_their_checkpoint(checkpointer: Checkpointer) -> No
     await checkpointer.delete("t")
     await checkpointer.save({"n": 9}, "t", "cp-5")
     assert await values_of(checkpointer, "t", "cp-5") == []
+
+
+async def test_writes_that_retention_leaves_behind_go_when_nobody_can_name_their_checkpoint(
+    db: Database,
+) -> None:
+    checkpointer = Checkpointer(db, retention=Retention(keep_last=2))
+    await checkpointer.put_writes([("of", "early")], "t", "named much later", "task")
+    for n in range(4):
+        await checkpointer.save({"n": n}, "t", f"cp-{n}")
+        await checkpointer.put_writes([("of", n)], "t", f"cp-{n}", "task")
+    await made_yesterday(db, "cp-%")
+    await checkpointer.put_writes([("of", "new")], "t", "named soon", "task")
+
+    for n in range(4, 4 + SAVES_UNTIL_A_SNAPSHOT):
+        await checkpointer.save({"n": n}, "t", f"cp-{n}")
+
+    assert [await values_of(checkpointer, "t", f"cp-{n}") for n in range(4)] == [[], [], [], []]
+    for name, value in (("named soon", "new"), ("named much later", "early")):
+        await checkpointer.save({}, "t", name)
+        assert await values_of(checkpointer, "t", name) == [value]
+    assert (await verify(db)).ok
+
+
+async def made_yesterday(db: Database, checkpoint_id: str) -> None:
+    """Let the writes of such checkpoints be so old that no checkpoint comes after them."""
+    older = text("UPDATE deltas SET stored_at = :then WHERE tenant = :tenant AND label LIKE :of")
+    then = bindparam("then", datetime.now(UTC) - timedelta(days=2), type_=DeltaRow.stored_at.type)
+    binds = {"tenant": db.tenant, "of": checkpoint_id}
+    await db.run_sync(lambda c: c.execute(older.bindparams(then), binds))
 
 
 async def test_a_fork_has_the_writes_of_what_it_has(checkpointer: Checkpointer) -> None:

@@ -4189,6 +4189,20 @@ AND (deltas.seq NOT IN (
     SELECT alive.seq
     FROM alive))
 
+-- log.removing.sweep_writes()
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.thread_id = :k_thread_id
+AND deltas.namespace = :k_namespace
+AND deltas.kind IN ('write')
+AND deltas.stored_at < :p_waiting
+AND (deltas.label NOT IN (
+    SELECT checkpoints.checkpoint_id
+    FROM checkpoints
+    WHERE checkpoints.tenant = :k_tenant
+    AND checkpoints.thread_id = :k_thread_id
+    AND checkpoints.namespace = :k_namespace))
+
 -- log.resting.find_resting()
 SELECT checkpoints.checkpoint_id
 FROM checkpoints

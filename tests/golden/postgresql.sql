@@ -7191,6 +7191,20 @@ AND (deltas.seq NOT IN (
     SELECT alive.seq
     FROM alive))
 
+-- log.removing.sweep_writes()
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.thread_id = $2::VARCHAR
+AND deltas.namespace = $3::VARCHAR
+AND deltas.kind IN ('write')
+AND deltas.stored_at < $4::TIMESTAMP WITH TIME ZONE
+AND (deltas.label NOT IN (
+    SELECT checkpoints.checkpoint_id
+    FROM checkpoints
+    WHERE checkpoints.tenant = $1::VARCHAR
+    AND checkpoints.thread_id = $2::VARCHAR
+    AND checkpoints.namespace = $3::VARCHAR))
+
 -- log.resting.find_resting()
 SELECT checkpoints.checkpoint_id
 FROM checkpoints

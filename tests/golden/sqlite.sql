@@ -4338,6 +4338,20 @@ AND (deltas.seq NOT IN (
     SELECT alive.seq
     FROM alive))
 
+-- log.removing.sweep_writes()
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.thread_id = ?
+AND deltas.namespace = ?
+AND deltas.kind IN ('write')
+AND deltas.stored_at < ?
+AND (deltas.label NOT IN (
+    SELECT checkpoints.checkpoint_id
+    FROM checkpoints
+    WHERE checkpoints.tenant = ?
+    AND checkpoints.thread_id = ?
+    AND checkpoints.namespace = ?))
+
 -- log.resting.find_resting()
 SELECT checkpoints.checkpoint_id
 FROM checkpoints

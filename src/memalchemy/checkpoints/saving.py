@@ -143,17 +143,20 @@ class Saver:
             and position.seq > 1
         ):
             # Names went with the save; the rows under them go here, once in many saves.
-            await self._sweep(request.log, new, connection)
+            await self._sweep(request, new, connection)
 
-    async def _sweep(self, log: Log, newest: Tip, connection: HostConnection | None) -> None:
+    async def _sweep(
+        self, request: Request, newest: Tip, connection: HostConnection | None
+    ) -> None:
         """Remove what the log no longer needs. The save has happened: an error of this is told to
         the log and to observers, and the next snapshot sweeps again.
         """
+        log = request.log
         known = {"tenant": log.tenant, "thread_id": log.thread_id}
         try:
             with operation("checkpoint.sweep", **known) as event:
                 swept = await self.db.write(
-                    lambda: sweep(self.db.dialect, log),
+                    lambda: sweep(self.db.dialect, log, request.now),
                     connection=connection,
                     event=event,
                     payloads=False,

@@ -101,7 +101,7 @@ def rewrite_log(
         draft = new(rebuild(read, keyring).parts(), tip)
         yield from _replace_payload(d, log, name.seq, draft)
         tip = draft.as_tip(name.checkpoint_id, name.seq, 0)
-    dropped = yield from sweep_locked(d, log, renamed=True, rewritten=True)
+    dropped = yield from sweep_locked(d, log, now, renamed=True, rewritten=True)
     yield from _purge(d)
     return dropped
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from sqlalchemy import (
@@ -38,6 +38,9 @@ from memalchemy.log.tables import (
     words,
 )
 from memalchemy.statements import Program, statement
+
+WAITING = timedelta(days=1)
+"""How long pending writes wait for their checkpoint to be named."""
 
 
 class Head(NamedTuple):
@@ -120,19 +123,32 @@ def sweep_dead(d: Dialect) -> Executable:
     )
 
 
-def sweep(d: Dialect, log: Log) -> Program[tuple[Head, int] | None]:
+@statement()
+def sweep_writes(d: Dialect) -> Executable:
+    """Delete pending writes, put before ``p_waiting``, of checkpoints without a name."""
+    names = select(CHECKPOINTS.c.checkpoint_id).where(of_log(CHECKPOINTS))
+    waiting = DELTAS.c.stored_at < bindparam("p_waiting", type_=DELTAS.c.stored_at.type)
+    return delete(DELTAS).where(
+        of_log(DELTAS), DELTAS.c.kind.in_(words("write")), waiting, DELTAS.c.label.not_in(names)
+    )
+
+
+def sweep(d: Dialect, log: Log, now: datetime) -> Program[tuple[Head, int] | None]:
     """Remove dead states of one log, under its lock; its head before and its epoch after."""
     rows = yield lock_log(d), log.binds()
     if not rows:
         return None
     head = Head._make(rows[0])
-    swept = yield from sweep_locked(d, log, renamed=False)
+    swept = yield from sweep_locked(d, log, now, renamed=False)
     return head, head.epoch + (swept > 0)
 
 
-def sweep_locked(d: Dialect, log: Log, *, renamed: bool, rewritten: bool = False) -> Program[int]:
+def sweep_locked(
+    d: Dialect, log: Log, now: datetime, *, renamed: bool, rewritten: bool = False
+) -> Program[int]:
     """`sweep` for a caller that holds the lock, and has removed names or rewritten states."""
     swept = yield sweep_dead(d), log.binds()
+    yield sweep_writes(d), log.binds() | {"p_waiting": now - WAITING}
     moved = swept.touched > 0 or rewritten
     if moved or renamed:
         yield move_epoch(d), log.binds() | {"p_moved": int(moved)}

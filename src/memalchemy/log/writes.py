@@ -255,7 +255,7 @@ def delete_checkpoints(d: Dialect, log: Log, ids: Sequence[str], now: Any) -> Pr
         yield remove_writes_listed(d), values
         gone += (yield remove_names_listed(d), values).touched
     if gone:
-        yield from sweep_locked(d, log, renamed=True)
+        yield from sweep_locked(d, log, now, renamed=True)
     return gone
 
 

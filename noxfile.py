@@ -27,7 +27,10 @@ LOWEST_EXTRAS = ".[postgres,encryption,server]"
 # Processes that share the tests, each with a PostgreSQL of its own; a server of yours has one.
 YOURS = {"POSTGRES_URL", "ORACLE_URL"} & {*os.environ}
 WORKERS = 0 if YOURS else min(os.cpu_count() or 1, 4)
-BEHAVIOUR = ("--databases", "sqlite,postgresql", "tests/behaviour")
+# Of each dialect two ways to it: all tests run on the first two without memalchemy.sync, and on the
+# others with it.
+FIRST, OTHERS = ("sqlite", "postgresql"), ("sqlite-memory", "psycopg")
+BEHAVIOUR = ("--databases", ",".join(FIRST), "tests/behaviour")
 
 
 @nox.session
@@ -56,13 +59,21 @@ def architecture(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Every test, on SQLite and PostgreSQL, and Oracle compiled; ORACLE_URL runs it live too."""
     # The driver's type checks are asked through private names of this version.
-    _tests(session, EXTRAS, "oracledb==26.1.0", only=("--ignore=tests/integrations",))
+    integrations = "--ignore=tests/integrations"
+    all_of_them = ("--databases", ",".join(FIRST), integrations)
+    _tests(session, EXTRAS, "oracledb==26.1.0", only=all_of_them)
+    if session.posargs:
+        return
+    # What tests-sync leaves out, and the tests of other things than behaviour.
+    others = ("--databases", ",".join(OTHERS))
+    _pytest(session, *others, "-m", "asyncio_only", "tests/behaviour")
+    _pytest(session, *others, "-k", " or ".join(OTHERS), integrations, "--ignore=tests/behaviour")
 
 
 @nox.session(name="tests-sync")
 def tests_sync(session: nox.Session) -> None:
     """The behaviour again, through memalchemy.sync."""
-    only = ("--face", "sync", "--databases", "sqlite,postgresql", "tests/behaviour")
+    only = ("--face", "sync", "--databases", ",".join(OTHERS), "tests/behaviour")
     _tests(session, EXTRAS, "oracledb==26.1.0", only=only)
 
 

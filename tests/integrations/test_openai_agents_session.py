@@ -17,7 +17,7 @@ from agents.memory import OpenAIResponsesCompactionSession, Session
 from conversing import Scripted, run, said, texts
 
 import memalchemy
-from memalchemy import Checkpointer, Corrupt, Database, NotSerialisable, ThreadLog
+from memalchemy import Checkpointer, Corrupt, Database, NotSerialisable, ThreadLog, TooLarge
 from memalchemy.integrations.openai_agents import MemalchemySession
 
 KEY = "a high-entropy secret of a test, which is long enough"
@@ -62,6 +62,19 @@ async def test_a_closed_session_leaves_the_database_that_it_was_given_open() -> 
         await session.add_items([said("user", "hi")])
         await session.close()
         assert texts(await MemalchemySession("a", db).get_items()) == ["hi"]
+
+
+async def test_ids_that_could_not_be_cleared_are_refused_before_anything_is_added() -> None:
+    async with Database("sqlite://") as db:
+        with pytest.raises(TooLarge, match="session_id with a branch is 520 bytes"):
+            MemalchemySession("é" * 250, db)
+        session = MemalchemySession("é" * 200, db)
+        await session.add_items([said("user", "hi")])
+        with pytest.raises(TooLarge, match="session_id with a branch"):
+            await session.create_branch("é" * 50)
+        assert await session.create_branch("b") == "b"
+        await session.clear_session()
+        assert await session.get_items() == []
 
 
 async def test_a_closed_session_refuses_whatever_comes() -> None:

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from memalchemy.contracts import Seconds, StoreItem
 from memalchemy.database import Database, HostConnection
-from memalchemy.errors import Conflict
+from memalchemy.errors import Conflict, TooLarge
 from memalchemy.importers.openai_places import (
     BRANCHES,
     MAIN,
@@ -24,6 +24,7 @@ from memalchemy.importers.openai_places import (
 )
 from memalchemy.integrations.openai_agents.items import kind_of, text_of, tool_of
 from memalchemy.integrations.openai_agents.opening import settled
+from memalchemy.keys import encode_namespace
 from memalchemy.log.listing import entry_logs
 from memalchemy.store import Store
 from memalchemy.threads import ThreadLog
@@ -359,9 +360,15 @@ class Branches:
         return self._log if branch == self._branch else self._new_log(branch)
 
     def _new_log(self, branch: str) -> ThreadLog:
+        namespace = branch_namespace(branch)
+        try:
+            # Else what has been added could not be cleared.
+            encode_namespace(usage_namespace(self.session_id, branch))
+        except TooLarge as error:
+            raise TooLarge("session_id with a branch", error.size, error.limit) from None
         return ThreadLog(
             self.db,
-            namespace=branch_namespace(branch),
+            namespace=namespace,
             index_text=self._index_text,
             ttl=self._ttl,
         )

@@ -38,6 +38,9 @@ class MemalchemySession(Branches):
         index_text: make the words of items findable.
         ttl: how long the session lives after the last item, in seconds or as a timedelta.
 
+    Raises:
+        TooLarge: *session_id* and *branch* take more than about 480 bytes together.
+
     Raises, from any method:
         RuntimeError: it was closed.
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew; Corrupt, where what

@@ -205,6 +205,30 @@ async def test_a_cleared_session_is_empty_on_every_branch_and_on_main(
     assert [b["branch_id"] for b in await session.list_branches()] == ["main"]
 
 
+async def test_the_first_item_of_a_branch_waits_for_whoever_clears_the_session(
+    db: Database, session: MemalchemySession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await session.create_branch_from_turn(1, "begins empty")
+    elsewhere = MemalchemySession("talk", db, branch="begins empty")
+    clear_usage, inside, going_on = session.store.clear_namespace, asyncio.Event(), asyncio.Event()
+
+    async def waiting(*args: Any, **named: Any) -> Any:
+        inside.set()
+        await going_on.wait()
+        return await clear_usage(*args, **named)
+
+    monkeypatch.setattr(session.store, "clear_namespace", waiting)
+    clearing = asyncio.create_task(session.clear_session())
+    await inside.wait()
+    adding = asyncio.create_task(elsewhere.add_items([said("user", "first of all")]))
+    await asyncio.sleep(0.2)
+    going_on.set()
+    await asyncio.gather(clearing, adding)
+
+    assert texts(await elsewhere.get_items()) == ["first of all"]
+    assert texts(await MemalchemySession("talk", db).get_items()) == ["first of all"]
+
+
 async def test_nothing_is_added_to_a_branch_that_another_has_deleted(
     db: Database, session: MemalchemySession
 ) -> None:

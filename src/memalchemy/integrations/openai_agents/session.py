@@ -12,7 +12,13 @@ from agents.memory import SessionSettings
 from memalchemy.contracts import Entry, LogReading, Seconds
 from memalchemy.database import Database
 from memalchemy.errors import Conflict, NotSerialisable, ThreadDeleted
-from memalchemy.importers.openai_places import BRANCHES, MAIN, branch_of, usage_namespace
+from memalchemy.importers.openai_places import (
+    BRANCHES,
+    MAIN,
+    branch_namespace,
+    branch_of,
+    usage_namespace,
+)
 from memalchemy.integrations.openai_agents.branches import CLEARED, DELETED, OPEN, Branches
 from memalchemy.integrations.openai_agents.items import copied
 from memalchemy.integrations.openai_agents.opening import database, settled
@@ -121,7 +127,11 @@ class MemalchemySession(Branches):
                 named = {one for one in map(branch_of, found) if one} | set(known or ())
                 branches = sorted(named - {MAIN})
                 for branch in branches:
-                    await self._log_of(branch).delete(self.session_id, connection=tx)
+                    log = self._log_of(branch)
+                    if branch_namespace(branch) not in found:
+                        # It has no row yet that the first adding of somebody else's waits for.
+                        await log.append(self.session_id, [None], connection=tx)
+                    await log.delete(self.session_id, connection=tx)
                 usage = usage_namespace(self.session_id)
                 await self.store.clear_namespace(usage, prefix=True, connection=tx)
                 known = await self.store.get(BRANCHES, self.session_id, connection=tx)

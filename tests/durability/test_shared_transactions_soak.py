@@ -279,29 +279,24 @@ class Round:
     async def sharer(self, group: Group, names: Any, tx: Any) -> None:
         for _ in range(self.chance.randrange(1, 6)):
             one = group.note(self.chance.choice(OPERATIONS), next(names))
-            late = group.has_ended
             try:
-                await self.disturbed(one, tx)
+                await self.disturbed(group, one, tx)
             except (MemalchemyError, SQLAlchemyError):
                 if self.chance.random() < 0.5:
                     raise
-            if one.outcome != "acknowledged":
-                continue
-            if late and self.stage.is_ours:
-                self.complaints.append(f"{one}: after the end of its transaction")
-            if group.leaving.is_set() and not self.stage.is_ours:
-                one.outcome = "maybe"  # on a connection that is not closed, SQLAlchemy begins anew
 
     async def failing(self, group: Group, names: Any, tx: Any) -> None:
         for _ in range(self.chance.randrange(3)):
-            await self.disturbed(group.note(self.chance.choice([*WRITES]), next(names)), tx)
+            one = group.note(self.chance.choice([*WRITES]), next(names))
+            await self.disturbed(group, one, tx)
         await steps(self.chance.randrange(20))
         if self.chance.random() < 0.4:
             await self.stage.features.store.put(("shared",), "it", object(), connection=tx)
         raise Regret
 
-    async def disturbed(self, one: Operation, tx: Any) -> None:
+    async def disturbed(self, group: Group, one: Operation, tx: Any) -> None:
         """Do *one*, or be cancelled in the middle of it; note what came of it, and raise that."""
+        late = group.has_ended
         work = do(self.stage.features, one.kind, one.name, tx)
         how = self.chance.choice(("not",) * 10 + ("steps", "timeout"))
         limit = asyncio.timeout(self.chance.uniform(0, 0.01) if how == "timeout" else None)
@@ -330,6 +325,10 @@ class Round:
             raise
         else:
             one.outcome = "acknowledged"
+            if late and self.stage.is_ours:
+                self.complaints.append(f"{one}: after the end of its transaction")
+            if group.leaving.is_set() and not self.stage.is_ours:
+                one.outcome = "maybe"  # on a connection that is not closed, SQLAlchemy begins anew
 
     # --- Those that have nothing to do with it ---------------------------------------------------
 

@@ -4117,6 +4117,13 @@ WHERE checkpoints.tenant = :k_tenant
 AND checkpoints.thread_id = :k_thread_id
 AND checkpoints.namespace = :k_namespace
 AND checkpoints.checkpoint_id = :p_checkpoint_id
+AND NOT (EXISTS (
+    SELECT resting.seq
+    FROM checkpoints resting
+    WHERE resting.tenant = checkpoints.tenant
+    AND resting.thread_id = checkpoints.thread_id
+    AND resting.namespace = checkpoints.namespace
+    AND resting.rests_on = checkpoints.checkpoint_id))
 RETURNING checkpoints.seq
 INTO :ret_0
 

@@ -7121,6 +7121,13 @@ WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.thread_id = $2::VARCHAR
 AND checkpoints.namespace = $3::VARCHAR
 AND checkpoints.checkpoint_id = $4::VARCHAR
+AND NOT (EXISTS (
+    SELECT resting.seq
+    FROM checkpoints AS resting
+    WHERE resting.tenant = checkpoints.tenant
+    AND resting.thread_id = checkpoints.thread_id
+    AND resting.namespace = checkpoints.namespace
+    AND resting.rests_on = checkpoints.checkpoint_id))
 RETURNING checkpoints.seq
 
 -- log.removing.remove_unneeded()

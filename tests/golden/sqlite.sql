@@ -4268,6 +4268,13 @@ WHERE checkpoints.tenant = ?
 AND checkpoints.thread_id = ?
 AND checkpoints.namespace = ?
 AND checkpoints.checkpoint_id = ?
+AND NOT (EXISTS (
+    SELECT resting.seq
+    FROM checkpoints AS resting
+    WHERE resting.tenant = checkpoints.tenant
+    AND resting.thread_id = checkpoints.thread_id
+    AND resting.namespace = checkpoints.namespace
+    AND resting.rests_on = checkpoints.checkpoint_id))
 RETURNING seq
 
 -- log.removing.remove_unneeded()

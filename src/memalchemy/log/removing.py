@@ -237,9 +237,16 @@ def remove_log(
 
 @statement()
 def remove_name(d: Dialect) -> Executable:
-    """Delete one checkpoint's name."""
+    """Delete one checkpoint's name, unless another checkpoint of the log rests on it."""
     same = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
-    return delete(CHECKPOINTS).where(of_log(CHECKPOINTS), same).returning(CHECKPOINTS.c.seq)
+    resting = CHECKPOINTS.alias("resting")
+    on_it = select(resting.c.seq).where(
+        same_log(resting, CHECKPOINTS), resting.c.rests_on == CHECKPOINTS.c.checkpoint_id
+    )
+    unneeded = ~on_it.correlate(CHECKPOINTS).exists()
+    return (
+        delete(CHECKPOINTS).where(of_log(CHECKPOINTS), same, unneeded).returning(CHECKPOINTS.c.seq)
+    )
 
 
 @statement()
@@ -304,6 +311,17 @@ def hand_over_words(d: Dialect, log: Log, seq: int) -> Program[None]:
     yield replace_words(d), log.binds() | {"p_seq": rows[1].seq, "p_search_text": both}
 
 
+def _check_not_rested_on(d: Dialect, log: Log, checkpoint_id: str) -> Program[None]:
+    resting = yield find_resting(d), log.binds() | {"p_checkpoint_id": checkpoint_id, "p_limit": 1}
+    if resting:
+        raise Conflict(
+            f"checkpoint {resting[0].checkpoint_id!r} of thread {log.thread_id!r} rests on "
+            f"{checkpoint_id!r} and cannot be rebuilt without it; nothing was deleted. Delete that "
+            "one first, or the whole thread.",
+            current=resting[0].checkpoint_id,
+        )
+
+
 def delete_checkpoint(
     d: Dialect, log: Log, checkpoint_id: str, now: datetime, *, superseded: bool = False
 ) -> Program[bool]:
@@ -317,16 +335,9 @@ def delete_checkpoint(
     rows = yield lock_log(d), log.binds()
     if not rows or not Head._make(rows[0]).is_live(now):
         return False
-    resting = yield find_resting(d), log.binds() | {"p_checkpoint_id": checkpoint_id, "p_limit": 1}
-    if resting:
-        raise Conflict(
-            f"checkpoint {resting[0].checkpoint_id!r} of thread {log.thread_id!r} rests on "
-            f"{checkpoint_id!r} and cannot be rebuilt without it; nothing was deleted. Delete that "
-            "one first, or the whole thread.",
-            current=resting[0].checkpoint_id,
-        )
     named = yield remove_name(d), log.binds() | {"p_checkpoint_id": checkpoint_id}
     if not named:
+        yield from _check_not_rested_on(d, log, checkpoint_id)
         return False
     yield (
         remove_writes(d),

@@ -7,7 +7,7 @@ import copy
 import gc
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -120,6 +120,26 @@ async def test_a_channel_that_was_not_given_and_has_not_changed_is_the_parents(
     read = await saver.aget_tuple(thread())
     assert read is not None
     assert read.checkpoint["channel_values"] == {"a": "new", "b": "kept"}
+
+
+async def test_what_is_saved_is_what_was_passed_though_the_parent_has_to_be_read(
+    db: Database, reopen: Callable[[], Database], lasting: None
+) -> None:
+    first = checkpoint(saver := MemalchemySaver(db), a=[], b="kept")
+    at = await saver.aput(thread(), first, {}, first["channel_versions"])
+    async with reopen() as other:
+        child, metadata = checkpoint(saver, a=(said := ["as passed"])), {"note": "as passed"}
+        child["channel_versions"] = {"a": "2", "b": first["channel_versions"]["b"]}
+        saving = asyncio.create_task(MemalchemySaver(other).aput(at, child, metadata, {"a": "2"}))
+        await asyncio.sleep(0)
+        said.append("changed")
+        metadata["note"] = child["channel_versions"]["b"] = "changed"
+        await saving
+
+    read = await saver.aget_tuple(thread())
+    assert read is not None
+    assert read.checkpoint["channel_values"] == {"a": ["as passed"], "b": "kept"}
+    assert read.metadata["note"] == "as passed"
 
 
 # --- Safety --------------------------------------------------------------------------------------

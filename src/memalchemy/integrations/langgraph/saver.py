@@ -137,45 +137,50 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
         checkpointer = self.checkpointer(checkpoint_ns)
         exact = get_checkpoint_metadata(config, metadata)
         unchanged = [c for c in checkpoint["channel_versions"] if c not in new_versions]
-        kept = await self._kept(checkpointer, thread_id, parent_id, checkpoint, unchanged)
-        state = shapes.to_state(self.serde, checkpoint, exact, kept)
+        kept = self._remembered(checkpointer, thread_id, parent_id, checkpoint, unchanged)
+        # Before anything is awaited: a graph that goes on may change what it has passed.
+        state = shapes.to_state(self.serde, checkpoint, exact, kept or {})
+        known, occurred_at = shapes.filterable(exact), shapes.happened_at(checkpoint)
+        versions = dict(checkpoint["channel_versions"])
+        if kept is None and parent_id is not None:
+            parent = await checkpointer.snapshot(thread_id, parent_id)
+            if parent is not None:
+                there = shapes.kept(self.serde, parent.state, versions, unchanged)
+                state |= {shapes.key_of(channel): value for channel, value in there.items()}
         lineage = None if parent_id == checkpoint["id"] else parent_id
         run_id = exact.get("run_id")
         await checkpointer.save(
             state,
             thread_id,
             checkpoint["id"],
-            shapes.filterable(exact),
+            known,
             lineage=lineage,
             rests_on_parent=lineage is not None and shapes.rests_on_parent(exact, state),
             run_id=run_id if isinstance(run_id, str) and shapes.is_id(run_id) else None,
-            occurred_at=shapes.happened_at(checkpoint),
+            occurred_at=occurred_at,
         )
         return shapes.config_of(thread_id, checkpoint_ns, checkpoint["id"])
 
-    async def _kept(
+    def _remembered(
         self,
         checkpointer: Checkpointer,
         thread_id: str,
         parent_id: str | None,
         checkpoint: Checkpoint,
         unchanged: Sequence[str],
-    ) -> dict[str, Packed]:
-        """The bytes of channels that are at the version that the parent has them at.
+    ) -> dict[str, Packed] | None:
+        """The bytes of channels that are at the version that the parent has them at, by key.
 
-        What this process does not remember is serialised again, and read only if it was not given.
+        What this process does not remember is serialised again if it was given; if it was not, the
+        parent has to be read, and this is ``None``.
         """
         if parent_id is None or not unchanged:
             return {}
         keys = [shapes.ENVELOPE, *map(shapes.key_of, unchanged)]
-        state = checkpointer.remembered(thread_id, parent_id, keys)
-        if not state:
-            given = checkpoint["channel_values"]
-            if all(channel in given for channel in unchanged):
-                return {}
-            found = await checkpointer.snapshot(thread_id, parent_id)
-            state = {} if found is None else found.state
-        return shapes.kept(self.serde, state, checkpoint, unchanged)
+        if state := checkpointer.remembered(thread_id, parent_id, keys):
+            return shapes.kept(self.serde, state, checkpoint["channel_versions"], unchanged)
+        given = checkpoint["channel_values"]
+        return {} if all(channel in given for channel in unchanged) else None
 
     async def aput_writes(
         self,

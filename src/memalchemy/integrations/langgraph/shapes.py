@@ -179,18 +179,17 @@ def from_state(
 def kept(
     serde: SerializerProtocol,
     parent: Mapping[str, Any],
-    checkpoint: Checkpoint,
+    versions: Mapping[str, Any],
     unchanged: Iterable[str],
 ) -> dict[str, Packed]:
-    """The channels that are at the version at which the state *parent* has them."""
+    """Those channels whose *versions* are the ones at which the state *parent* has them."""
     if ENVELOPE not in parent:
         return {}
     before = loads(serde, parent[ENVELOPE])["channel_versions"]
-    now = checkpoint["channel_versions"]
     return {
         channel: parent[key_of(channel)]
         for channel in unchanged
-        if channel in before and before[channel] == now[channel] and key_of(channel) in parent
+        if channel in before and before[channel] == versions[channel] and key_of(channel) in parent
     }
 
 

@@ -33,6 +33,7 @@ from memalchemy.schema import (
     StoreItemRow,
     ThreadRow,
 )
+from memalchemy.verify import verify
 
 ROWS = (ThreadRow, CheckpointRow, DeltaRow, StoreItemRow, EmbeddingRow)
 
@@ -384,6 +385,23 @@ async def test_forgetting_a_thread_leaves_no_row_of_it(db: Database) -> None:
     await one.delete("other")
     await one.forget(thread_id="other")
     assert await rows(db, *ROWS) == [0] * 5
+
+
+async def test_the_forks_of_a_forgotten_thread_do_not_name_it_and_load(
+    checkpointer: Checkpointer, db: Database
+) -> None:
+    await grow(checkpointer, 3, "ada@example.com")
+    for fork in ("one", "two"):
+        await checkpointer.fork("ada@example.com", new_thread_id=fork)
+    await grow(checkpointer, 1, "bob@example.com")
+    await checkpointer.fork("bob@example.com", new_thread_id="three")
+
+    assert await checkpointer.forget(thread_id="ada@example.com") == 3
+    named = select(ThreadRow.forked_thread).where(ThreadRow.tenant == db.tenant).distinct()
+    found = await db.run_sync(lambda c: {*c.scalars(named)})
+    assert found == {None, "bob@example.com"}
+    assert await checkpointer.load("one") == await checkpointer.load("two") is not None
+    assert (await verify(db)).ok
 
 
 async def test_forgetting_by_metadata_takes_every_thread_that_carries_it(

@@ -958,6 +958,12 @@ AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 AND store_items.version = :p_version
 
+-- checkpoints.upkeep.erase_origin()
+UPDATE threads
+SET forked_thread=NULL, forked_seq=NULL
+WHERE threads.tenant = :k_tenant
+AND threads.forked_thread = :k_thread_id
+
 -- checkpoints.upkeep.erase_own()
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant

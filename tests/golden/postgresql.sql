@@ -944,6 +944,12 @@ AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 AND store_items.version = $4::BIGINT
 
+-- checkpoints.upkeep.erase_origin()
+UPDATE threads
+SET forked_thread=NULL, forked_seq=NULL
+WHERE threads.tenant = $1::VARCHAR
+AND threads.forked_thread = $2::VARCHAR
+
 -- checkpoints.upkeep.erase_own()
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR

@@ -1069,6 +1069,12 @@ AND store_items.namespace = ?
 AND store_items."key" = ?
 AND store_items.version = ?
 
+-- checkpoints.upkeep.erase_origin()
+UPDATE threads
+SET forked_thread=NULL, forked_seq=NULL
+WHERE threads.tenant = ?
+AND threads.forked_thread = ?
+
 -- checkpoints.upkeep.erase_own()
 DELETE FROM store_items
 WHERE store_items.tenant = ?

@@ -265,7 +265,6 @@ async def test_deleting_a_checkpoint_locks_first(agent: Checkpointer, server: Re
 
     assert server.sent() == [
         "log.removing.lock_log",
-        "log.resting.find_resting",
         "log.removing.remove_name",
         "log.removing.remove_writes",
         "log.removing.remove_unneeded",
@@ -284,8 +283,8 @@ async def test_deleting_what_is_not_there_changes_nothing(
 
     assert server.sent() == [
         "log.removing.lock_log",
-        "log.resting.find_resting",
         "log.removing.remove_name",
+        "log.resting.find_resting",
     ]
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Executable, and_, bindparam, delete, or_, select, update
+from sqlalchemy import Executable, and_, bindparam, delete, null, or_, select, update
 
 from memalchemy.checkpoints.chain import CODEC, Draft, Tip, encode, rebuild
 from memalchemy.checkpoints.queries import chain
@@ -221,8 +221,22 @@ def erase_items(d: Dialect, items: Sequence[Mapping[str, Any]]) -> Program[int]:
     return erased
 
 
+@statement()
+def erase_origin(d: Dialect) -> Executable:
+    """Let the forks of a thread no longer name it."""
+    return (
+        update(THREADS)
+        .where(
+            THREADS.c.tenant == bindparam("k_tenant"),
+            THREADS.c.forked_thread == bindparam("k_thread_id"),
+        )
+        .values(forked_thread=null(), forked_seq=null())
+    )
+
+
 def erase_thread(d: Dialect, tenant: str, thread_id: str) -> Program[int]:
     """Remove all logs of a thread for good, tombstones too: an id can be personal."""
+    yield erase_origin(d), {"k_tenant": tenant, "k_thread_id": thread_id}
     rows = yield list_namespaces(d), {"k_tenant": tenant, "k_thread_id": thread_id}
     erased = 0
     for row in rows:

@@ -7,11 +7,13 @@ each other; ``database_url`` is a database of the test's own, without a schema.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any, TypeGuard
 
 import pytest
 from hypothesis import settings
@@ -132,6 +134,23 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 terminalreporter.write_line(f"  {name}")
     skipped = terminalreporter.stats.get("skipped", [])
     terminalreporter.write_line(f"{len(skipped)} skipped, each named above")
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    """What configures the logging of its process, as `memalchemy serve` and the files of Alembic's
+    templates do, does so for its own test.
+    """
+    known = [logger for logger in logging.root.manager.loggerDict.values() if _is_ours(logger)]
+    before = [(one, one.disabled, one.propagate, one.level, one.handlers[:]) for one in known]
+    yield
+    for logger, disabled, propagate, level, handlers in before:
+        logger.disabled, logger.propagate, logger.handlers[:] = disabled, propagate, handlers
+        logger.setLevel(level)
+
+
+def _is_ours(logger: Any) -> TypeGuard[logging.Logger]:
+    return isinstance(logger, logging.Logger) and logger.name.split(".")[0] == "memalchemy"
 
 
 @pytest.fixture(scope="session")

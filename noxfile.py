@@ -27,8 +27,8 @@ LOWEST_EXTRAS = ".[postgres,encryption,server]"
 # Processes that share the tests, each with a PostgreSQL of its own; a server of yours has one.
 YOURS = {"POSTGRES_URL", "ORACLE_URL"} & {*os.environ}
 WORKERS = 0 if YOURS else min(os.cpu_count() or 1, 4)
-# Of each dialect two ways to it: all tests run on the first two without memalchemy.sync, and on the
-# others with it.
+# Each dialect is reached in two ways. The behaviour runs on the first two as it is, and on the other
+# two through memalchemy.sync.
 FIRST, OTHERS = ("sqlite", "postgresql"), ("sqlite-memory", "psycopg")
 BEHAVIOUR = ("--databases", ",".join(FIRST), "tests/behaviour")
 
@@ -59,15 +59,16 @@ def architecture(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Every test, on SQLite and PostgreSQL, and Oracle compiled; ORACLE_URL runs it live too."""
     # The driver's type checks are asked through private names of this version.
-    integrations = "--ignore=tests/integrations"
-    all_of_them = ("--databases", ",".join(FIRST), integrations)
-    _tests(session, EXTRAS, "oracledb==26.1.0", only=all_of_them)
+    no_integrations = "--ignore=tests/integrations"
+    first, others = (("--databases", ",".join(ways)) for ways in (FIRST, OTHERS))
+    _tests(session, EXTRAS, "oracledb==26.1.0", only=(*first, no_integrations))
     if session.posargs:
         return
-    # What tests-sync leaves out, and the tests of other things than behaviour.
-    others = ("--databases", ",".join(OTHERS))
+    # What has no synchronous face, and what is not behaviour, on the other two.
     _pytest(session, *others, "-m", "asyncio_only", "tests/behaviour")
-    _pytest(session, *others, "-k", " or ".join(OTHERS), integrations, "--ignore=tests/behaviour")
+    _pytest(
+        session, *others, "-k", " or ".join(OTHERS), no_integrations, "--ignore=tests/behaviour"
+    )
 
 
 @nox.session(name="tests-sync")

@@ -252,7 +252,7 @@ _guarded: weakref.WeakSet[Engine] = weakref.WeakSet()
 """Engines with the listeners: every connection that they open has them too."""
 
 _guarded_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
-"""Those of the engines, which an engine shares with what its execution_options() makes of it."""
+"""The pools that have listeners. Engines made by execution_options() have the pool of the first."""
 
 
 def guard(engine: Engine, dialect: Dialect) -> None:

@@ -40,7 +40,7 @@ from memalchemy.log.tables import (
 from memalchemy.statements import Program, statement
 
 WAITING = timedelta(days=1)
-"""How long pending writes wait for their checkpoint to be named."""
+"""The age at which pending writes are removed if their checkpoint has no name."""
 
 
 class Head(NamedTuple):

@@ -182,7 +182,10 @@ def kept(
     versions: Mapping[str, Any],
     unchanged: Iterable[str],
 ) -> dict[str, Packed]:
-    """Those channels whose *versions* are the ones at which the state *parent* has them."""
+    """Return the bytes of *unchanged* channels that the state *parent* has at the same version.
+
+    *versions* are those of the checkpoint that is saved.
+    """
     if ENVELOPE not in parent:
         return {}
     before = loads(serde, parent[ENVELOPE])["channel_versions"]

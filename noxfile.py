@@ -27,8 +27,8 @@ LOWEST_EXTRAS = ".[postgres,encryption,server]"
 # Processes that share the tests, each with a PostgreSQL of its own; a server of yours has one.
 YOURS = {"POSTGRES_URL", "ORACLE_URL"} & {*os.environ}
 WORKERS = 0 if YOURS else min(os.cpu_count() or 1, 4)
-# Each dialect is reached in two ways. The behaviour runs on the first two as it is, and on the other
-# two through memalchemy.sync.
+# Each dialect is reached in two ways. The behaviour runs on the first two as it is, and on the
+# others through memalchemy.sync.
 FIRST, OTHERS = ("sqlite", "postgresql"), ("sqlite-memory", "psycopg")
 BEHAVIOUR = ("--databases", ",".join(FIRST), "tests/behaviour")
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Literal
 from uuid import uuid4
 
+import asyncpg
 import pytest
 from proxy import Proxy
 
@@ -157,6 +158,24 @@ async def test_no_acknowledged_save_is_lost_or_doubled_while_backends_are_ended(
         for task, (acknowledged, unanswered) in enumerate(saved):
             await check_history(Checkpointer(other), f"thread-{task}", acknowledged, unanswered)
     await db.close()
+
+
+async def test_a_backend_that_is_ended_while_a_connection_is_made_is_an_unreachable_database(
+    postgres: Postgres, name: str, driver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if driver != "asyncpg":
+        pytest.skip("psycopg calls everything that a server's end leads to an OperationalError")
+
+    async def prepare(*_: object, **__: object) -> None:
+        # What it says when it has read the server's farewell, and nothing after it yet.
+        raise asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is …")
+
+    async with Database(postgres.url(name), tenant="ended", migrate="off") as db:
+        with monkeypatch.context() as ended:
+            ended.setattr(asyncpg.Connection, "prepare", prepare)
+            with pytest.raises(DatabaseUnreachable, match="cannot reach"):
+                await Checkpointer(db).save({}, "thread")
+        await Checkpointer(db).save({}, "thread")
 
 
 # --- A network that drops ------------------------------------------------------------------------

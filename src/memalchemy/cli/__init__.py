@@ -5,23 +5,22 @@ This file imports nothing that takes time: from its first line on, Ctrl-C has an
 
 from __future__ import annotations
 
-import signal
 import sys
+
+from memalchemy.cli import ctrl_c
 
 
 def main() -> None:
     """The entry point of the ``memalchemy`` command."""
+    ctrl_c.take_over()
     try:
-        from memalchemy.cli.app import app
+        with ctrl_c.answered():
+            from memalchemy.cli.app import app
 
-        for stream in (sys.stdout, sys.stderr):
-            reconfigure = getattr(stream, "reconfigure", None)
-            if reconfigure is not None:
-                reconfigure(errors="backslashreplace")
-        app(prog_name="memalchemy")
-    except KeyboardInterrupt:  # while the commands were imported; later `exits` answers
-        sys.stderr.write("interrupted\n")
-        sys.exit(130)
+            for stream in (sys.stdout, sys.stderr):
+                reconfigure = getattr(stream, "reconfigure", None)
+                if reconfigure is not None:
+                    reconfigure(errors="backslashreplace")
+            app(prog_name="memalchemy")
     finally:
-        # While Python tears itself down a second Ctrl-C would be a traceback; so it just ends it.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        ctrl_c.leave()

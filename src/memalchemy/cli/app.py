@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from memalchemy._version import __version__
 from memalchemy.cli import (
+    ctrl_c,
     demo,
     exits,
     finding,
@@ -45,11 +46,11 @@ class Commands(TyperGroup):
     """All commands; a Ctrl-C that no command was there to answer is answered here."""
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        with exits.answering_ctrl_c():
+        with ctrl_c.answered():
             return super().make_context(*arguments, **options)
 
     def invoke(self, context: Any) -> Any:
-        with exits.answering_ctrl_c():
+        with ctrl_c.answered():
             return super().invoke(context)
 
 

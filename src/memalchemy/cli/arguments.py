@@ -10,9 +10,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
+from memalchemy.cli import ctrl_c
 from memalchemy.cli.command import asking_for_sense
 from memalchemy.cli.exits import UsageProblem
-from memalchemy.cli.terminal import interruptible
 from memalchemy.keys import encode_namespace, parse_namespace
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
@@ -83,7 +83,7 @@ def contents(text: str) -> str:
     """*text* itself; of ``@FILE`` what is in the file, of ``-`` what comes from stdin."""
     try:
         if text == "-":
-            with interruptible():
+            with ctrl_c.at_once():
                 return sys.stdin.buffer.read().decode()
         if text.startswith("@"):
             return Path(text[1:]).read_text(encoding="utf-8")

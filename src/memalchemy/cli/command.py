@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from memalchemy.cli import exits, secrets
+from memalchemy.cli import ctrl_c, exits, secrets
 from memalchemy.cli.terminal import Terminal
 from memalchemy.errors import DatabaseUnreachable, MemalchemyError
 
@@ -214,7 +214,8 @@ def _run(
     values: dict[str, Any],
 ) -> int:
     async def work() -> int | None:
-        return await function(invocation, **values)
+        with ctrl_c.cancelling():
+            return await function(invocation, **values)
 
     try:
         return asyncio.run(work()) or exits.OK

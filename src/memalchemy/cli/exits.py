@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-
+from memalchemy.cli.ctrl_c import INTERRUPTED
 from memalchemy.errors import (
     AuthenticationFailed,
     CapabilityMissing,
@@ -37,7 +34,6 @@ USAGE = 2
 DATABASE = 3
 REFUSED = 4
 CORRUPT = 5
-INTERRUPTED = 130
 
 MEANING = {
     OK: "done",
@@ -88,13 +84,3 @@ def exit_code(error: MemalchemyError) -> int:
         if kind in _CODES:
             return _CODES[kind]
     return REFUSED
-
-
-@contextmanager
-def answering_ctrl_c() -> Iterator[None]:
-    """End the process at a Ctrl-C: one line, and no traceback."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        raise SystemExit(INTERRUPTED) from None

@@ -13,11 +13,12 @@ from typing import Annotated, BinaryIO
 
 import typer
 
+from memalchemy.cli import ctrl_c
 from memalchemy.cli.command import Invocation, command
 from memalchemy.cli.exits import OK, REFUSED, UsageProblem
 from memalchemy.cli.importing_langgraph import import_langgraph
 from memalchemy.cli.importing_openai_agents import import_openai_agents
-from memalchemy.cli.terminal import counted, interruptible, size
+from memalchemy.cli.terminal import counted, size
 
 FRAMEWORKS = ("langgraph", "openai-agents")
 """Whose tables are read with ``--from``; a file of that name is ``./openai-agents``."""
@@ -155,7 +156,7 @@ class Lines:
 
     def __iter__(self) -> Iterator[bytes]:
         while True:
-            with interruptible():
+            with ctrl_c.at_once():
                 line = self._file.readline()
             if not line:
                 return

@@ -12,16 +12,16 @@ import math
 import os
 import re
 import select
-import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, is_dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from memalchemy.cli import ctrl_c
 from memalchemy.contracts import Packed
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Terminal:
 
     def confirm(self, question: str) -> bool:
         """Ask on stderr; anything but yes, the end of input included, is no."""
-        with interruptible():
+        with ctrl_c.at_once():
             sys.stderr.write(safe(question) + " [y/N] ")
             sys.stderr.flush()
             _wait_for_input()
@@ -109,16 +109,6 @@ class Terminal:
         if self._no_color:
             return Console(file=stream, color_system=None, width=_WIDE if piped else None)
         return Console(file=stream, width=_WIDE if piped else None)
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Let Ctrl-C end a blocking read: asyncio's own handler waits until the loop runs again."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _wait_for_input() -> None:

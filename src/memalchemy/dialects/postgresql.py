@@ -285,6 +285,9 @@ class PostgreSQL(Vectors, Upkeep):
             return Failure.IN_USE, None  # asyncpg's own text: it has no code for it
         if "DataError" in kinds and str(cause).startswith("timestamp too"):
             return Failure.CORRUPT, None  # psycopg, of a time that Python has not
+        if "InternalClientError" in kinds:
+            # What asyncpg says while the server's farewell is all that it has read.
+            return Failure.DISCONNECTED, None
         if not kinds & {"InterfaceError", "OperationalError", "ConnectionDoesNotExistError"}:
             return Failure.OTHER, None
         # psycopg keeps the connection attempt that failed. libpq gives no SQLSTATE for it: this is

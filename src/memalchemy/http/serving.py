@@ -161,16 +161,18 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        loop, taken = asyncio.get_running_loop(), []
+        loop, taken = asyncio.get_running_loop(), {}
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             for number in (signal.SIGINT, signal.SIGTERM):
+                before = signal.getsignal(number)
                 loop.add_signal_handler(number, self.handle_exit, number, None)
-                taken.append(number)
+                taken[number] = before
         try:
             yield
         finally:
-            for number in taken:
+            for number, before in taken.items():
                 loop.remove_signal_handler(number)
+                signal.signal(number, before or signal.SIG_DFL)
 
 
 class _Protocol(H11Protocol):

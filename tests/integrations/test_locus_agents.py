@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -14,12 +15,13 @@ from locus.core.command import Command
 from locus.core.events import InterruptEvent
 from locus.core.messages import Message, Role
 from locus.core.state import AgentState
+from locus.memory.manager import LLMMemoryManager, Memory, MemoryType
 from locus.multiagent.graph import END, START, StateGraph
 from locus.testing import FunctionModel, ScriptedModel, text, tool_call
 from locus.tools import tool
 
 from memalchemy import Database, Store
-from memalchemy.integrations.locus import MemalchemyCheckpointer
+from memalchemy.integrations.locus import MemalchemyCheckpointer, MemalchemyStore
 
 Reopen = Callable[[], Database]
 
@@ -110,7 +112,7 @@ from locus.agent import Agent
 from locus.testing import ScriptedModel, tool_call
 from locus.tools import tool
 from memalchemy import Database
-from memalchemy.integrations.locus import MemalchemyCheckpointer
+from memalchemy.integrations.locus import MemalchemyCheckpointer, MemalchemyStore
 
 @tool
 def weather(city: str) -> str:
@@ -297,3 +299,27 @@ async def test_a_state_in_a_store_comes_back_equal_too(db: Database) -> None:
     await store.put(("states",), "k", state.to_checkpoint())
 
     assert AgentState.from_checkpoint(await store.get(("states",), "k")) == state
+
+
+async def test_a_run_does_not_wait_for_memories_that_are_extracted_in_the_background(
+    db: Database,
+) -> None:
+    may_end = asyncio.Event()
+
+    async def extract(messages: object) -> list[Memory]:
+        await may_end.wait()
+        return [Memory(type=MemoryType.PROJECT, key="turn", content="hello")]
+
+    store = MemalchemyStore(db)
+    manager = LLMMemoryManager(store, extract_fn=extract, extract_mode="background")
+    agent = Agent(model=ScriptedModel([text("Noted.")]), memory_manager=manager)
+
+    _ = [event async for event in agent.run("hello")]
+
+    assert manager.pending_extractions == 1
+    assert await store.get(("locus_memory", "project"), "turn") is None
+    may_end.set()
+    await agent.drain_memory()
+    saved = await store.get(("locus_memory", "project"), "turn")
+    assert saved is not None
+    assert saved["content"] == "hello"

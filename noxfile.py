@@ -156,7 +156,7 @@ def wheel(session: nox.Session) -> None:
         (os.path.join(dist, name) for name in os.listdir(dist) if name.endswith(".whl")),
         key=os.path.getmtime,
     )
-    session.run("python", "-m", "pip", "install", "--quiet", "--force-reinstall", built)
+    session.install("--force-reinstall", built)
     session.chdir(dist)  # so that the checkout is not what is imported
     session.run("memalchemy", "demo", "--no-color")
 

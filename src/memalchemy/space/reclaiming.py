@@ -17,7 +17,7 @@ from sqlalchemy import Executable, Table
 from memalchemy.contracts import Progress
 from memalchemy.database import Database
 from memalchemy.dialects import TEXT_INDEXES, Dialect
-from memalchemy.errors import CapabilityMissing
+from memalchemy.errors import CapabilityMissing, MemalchemyError
 from memalchemy.events import Event, operation
 from memalchemy.schema import Base
 from memalchemy.space.measuring import file_pages, sizes
@@ -28,6 +28,8 @@ INCREMENTAL = 2
 """What SQLite calls a file that can shrink by steps."""
 TRIES = 10
 """How often to try and empty a log that others are using."""
+REWRITTEN_BYTES = 256 * 1024 * 1024
+"""The size up to which erasing rewrites a file, which takes a second or two."""
 DEAD = 0.1
 """From this share of dead rows on, it is worth saying that a table's file can shrink."""
 
@@ -128,15 +130,35 @@ async def _reclaim_file(db: Database, full: bool, tell: Watching, event: Event) 
     return Reclaimed(before, db.file_bytes, tuple(advice))
 
 
-async def erase_remains(db: Database, event: Event) -> tuple[Advice, ...]:
-    """Leave nothing of deleted rows in a SQLite file: cut its free pages off, and empty the
-    write-ahead log. What is left to do by hand is returned: nothing, most often.
+async def erase_remains(db: Database, event: Event) -> list[Advice]:
+    """Leave nothing of deleted rows in a SQLite file: rewrite it, and empty its write-ahead log.
 
-    Nothing is done on a server, in memory, and on a host's connection.
+    SQLite overwrites what it deletes (``secure_delete``), but a row that it has moved to another
+    page stays in the unused part of the old one, and no deletion finds it there. A file that is
+    larger than `REWRITTEN_BYTES` is not rewritten, because writers would wait for long.
+
+    Returns what is left to do by hand: nothing, most often. Nothing is done on a server, in memory
+    and on a host's connection.
     """
-    if db.file_bytes is None or db.dialect.maintenance("pages") is None:
-        return ()
-    return tuple(await _shrink(db, lambda _: None, event))
+    size = db.file_bytes
+    if size is None or db.dialect.maintenance("pages") is None:
+        return []
+    advice = []
+    if why := await _rewrite(db, size, event):
+        reason = f"{why}, and parts of deleted rows may be left in the unused part of its pages"
+        advice.append(Advice(reason, ("memalchemy vacuum --full",)))
+    return advice + await _shrink(db, lambda _: None, event)
+
+
+async def _rewrite(db: Database, size: int, event: Event) -> str | None:
+    """Rewrite a file; why not, if it was not."""
+    if size > REWRITTEN_BYTES:
+        return f"the file has {size:,} bytes, too many to be rewritten while writers wait"
+    try:
+        await db.maintain(lambda: _all(step(db.dialect, what="whole")), event=event)
+    except MemalchemyError as error:
+        return f"the file could not be rewritten ({error})"
+    return None
 
 
 async def _shrink(db: Database, tell: Watching, event: Event) -> list[Advice]:

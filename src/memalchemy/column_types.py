@@ -9,11 +9,21 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
-from sqlalchemy import JSON, DateTime, Dialect, LargeBinary, String, TypeDecorator
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    DateTime,
+    Dialect,
+    LargeBinary,
+    String,
+    TypeDecorator,
+    Uuid,
+)
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
 from memalchemy.codec import vectors
@@ -70,10 +80,41 @@ class Path(Key):
         return None
 
 
+class LogKey(TypeDecorator[UUID]):
+    """The key of a log (`memalchemy.keys.log_key`): ``uuid`` on PostgreSQL, 16 bytes elsewhere."""
+
+    impl = Uuid
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name == "postgresql":
+            return dialect.type_descriptor(Uuid())
+        if dialect.name == "oracle":
+            from sqlalchemy.dialects import oracle  # noqa: TID251
+
+            return dialect.type_descriptor(oracle.RAW(16))
+        return dialect.type_descriptor(LargeBinary())
+
+    def process_bind_param(self, value: UUID | None, dialect: Dialect) -> Any:
+        return value if value is None or dialect.name == "postgresql" else value.bytes
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> UUID | None:
+        return value if value is None or dialect.name == "postgresql" else UUID(bytes=bytes(value))
+
+    def reader(self, dialect: Dialect) -> Reader:
+        """Read a value as `process_result_value` does."""
+        return None if dialect.name == "postgresql" else _uuid
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
 class UtcDateTime(TypeDecorator[datetime]):
     """An aware UTC datetime to the microsecond, in and out, on every database.
 
-    Oracle's DATE ends at seconds and its driver drops time zones, so it stores a naive TIMESTAMP.
+    SQLite has no type for times: it stores whole microseconds since 1970. Oracle's DATE ends at
+    seconds and its driver drops time zones, so it stores a naive TIMESTAMP.
     """
 
     impl = DateTime
@@ -88,25 +129,30 @@ class UtcDateTime(TypeDecorator[datetime]):
             from sqlalchemy.dialects import oracle  # noqa: TID251
 
             return dialect.type_descriptor(oracle.TIMESTAMP())
-        return dialect.type_descriptor(DateTime())
+        return dialect.type_descriptor(BigInteger())
 
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
         if value is None:
             return None
         if value.tzinfo is None:
             raise ValueError("datetimes must be aware; got a naive one")
+        if dialect.name == "sqlite":
+            return (value - _EPOCH) // _MICROSECOND
         value = value.astimezone(UTC)
         return value if dialect.name == "postgresql" else value.replace(tzinfo=None)
 
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
         if value is None:
             return None
+        if dialect.name == "sqlite":
+            return _EPOCH + timedelta(microseconds=value)
         if dialect.name == "postgresql":
             _aware(value)
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        read: datetime = value
+        return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
 
     def reader(self, dialect: Dialect) -> Reader:
-        """The same as `process_result_value`."""
+        """Read a value as `process_result_value` does."""
         return _aware if dialect.driver == "asyncpg" else _processed(self, dialect)
 
 
@@ -220,6 +266,10 @@ def _object(value: Any) -> Any:
     if value is not None and not isinstance(value, dict):
         raise TypeError(f"metadata is an object, not {type(value).__name__}")
     return value
+
+
+def _uuid(stored: bytes | None) -> UUID | None:
+    return None if stored is None else UUID(bytes=stored)
 
 
 def _id(stored: str | None) -> str | None:

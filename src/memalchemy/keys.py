@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from hashlib import sha256
 from typing import TypeVar
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from memalchemy.errors import TooLarge
 
@@ -81,6 +82,23 @@ def check_thread_id(text: object) -> str:
     if (size := len(encode_id(checked))) > MAX_STORED_CHARACTERS:
         raise TooLarge("thread_id as stored", size, MAX_STORED_CHARACTERS, "characters")
     return checked
+
+
+@lru_cache(maxsize=4096)
+def log_key(tenant: str, thread_id: str, path: str) -> UUID:
+    """The key of the log of a thread in an encoded namespace: the same wherever it is computed.
+
+    A UUID of version 8, the beginning of the SHA-256 of the three, each after its length: no two
+    logs have the same key.
+    """
+    digest = sha256()
+    for part in (tenant, thread_id, path):
+        encoded = part.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(4))
+        digest.update(encoded)
+    number = int.from_bytes(digest.digest()[:16])
+    number = number & ~(0xF << 76) | (8 << 76)  # the version
+    return UUID(int=number & ~(0b11 << 62) | (0b10 << 62))  # the variant
 
 
 def fork_of(thread_id: str) -> str:

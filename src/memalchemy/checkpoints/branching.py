@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from memalchemy.checkpoints import upkeep
 from memalchemy.checkpoints.scope import Scope, missing
 from memalchemy.database import HostConnection
 from memalchemy.dialects import Dialect
 from memalchemy.events import operation
 from memalchemy.keys import fork_of
 from memalchemy.log import Log, copy_log
+from memalchemy.log.listing import list_logs_of_thread
 from memalchemy.statements import Program
 
 
@@ -90,7 +90,7 @@ class Branching(Scope):
 
 
 def _copy_thread(d: Dialect, source: Log, target: Log, now: datetime) -> Program[bool]:
-    rows = yield upkeep.list_namespaces(d), source.binds()
+    rows = yield list_logs_of_thread(d), source.names()
     copied = False
     for row in rows:
         if row.deleted_at is None:

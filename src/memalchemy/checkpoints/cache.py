@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from memalchemy import _forks
-from memalchemy.checkpoints.chain import CODEC, Tip
+from memalchemy.checkpoints.chain import Tip
 from memalchemy.database import Database
 from memalchemy.database.sharing import shared
 from memalchemy.log import Log
@@ -42,9 +42,7 @@ class TipCache:
             return found[0]
 
     def put(self, log: Log, tip: Tip) -> None:
-        """Remember *tip* unless a newer one of the same life is there, or it cannot be a base."""
-        if tip.codec != CODEC:
-            return
+        """Keep *tip* unless a newer one of the same life is there."""
         tip, size = tip.within(self.max_bytes // SHARE)
         with self._lock:
             found = self._tips.get(log)

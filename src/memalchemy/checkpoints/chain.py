@@ -15,21 +15,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memalchemy.codec import deltas, zsplice1
+from memalchemy.codec import deltas
 from memalchemy.codec.sealing import Keyring, Sealed
 from memalchemy.codec.values import (
     MAX_STATE_BYTES,
     Parts,
     decode_state,
-    encode_state,
     state_size,
 )
 from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted, about
 
 CODEC = "zsplice2"
 """The tag of this encoding, stored with each row so that the encoding can change."""
-
-READABLE = frozenset({CODEC, zsplice1.NAME})
 
 MAX_CHAIN_DEPTH = 1024
 
@@ -69,12 +66,9 @@ class Tip:
 
     checkpoint_id: str
     epoch: int
-    since_bytes: int
     links: tuple[Link, ...]
     raw_size: int
     """The state's encoded size, decompressed."""
-    codec: str = CODEC
-    """An earlier encoding can be read, and is no base."""
     textual: frozenset[str] = frozenset()
     """The keys of values that are known to hold nothing binary, see `values.encode_plain`."""
 
@@ -128,10 +122,7 @@ class Tip:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An encoded state, ready to be stored; everything but the position it will get.
-
-    ``since_bytes`` counts payloads before they are sealed, so that it holds whatever their keys.
-    """
+    """An encoded state, ready to be stored; everything but the position it will get."""
 
     kind: str
     base_seq: int | None
@@ -139,14 +130,13 @@ class Draft:
     epoch: int | None
     """The epoch that the base was read under; ``None`` for a snapshot, which needs none."""
     depth: int
-    since_bytes: int
     raw_size: int
     payload: bytes
     stored: Sealed
     parts: Parts
     chain: tuple[Link, ...]
-    radix: int = 0
-    """What the depths of its chain are read in; 0 for `RADIX`."""
+    radix: int | None = None
+    """The radix in which the depths of its chain are read; ``None`` is `RADIX`."""
 
     def as_tip(
         self, checkpoint_id: str, seq: int, epoch: int, textual: frozenset[str] = frozenset()
@@ -154,7 +144,7 @@ class Draft:
         """What the stored draft is to the next save."""
         link = Link(seq, self.depth, self.payload, self.stored.checksum, self.parts)
         links = (*self.chain, link)
-        return Tip(checkpoint_id, epoch, self.since_bytes, links, self.raw_size, CODEC, textual)
+        return Tip(checkpoint_id, epoch, links, self.raw_size, textual)
 
 
 def encode(
@@ -176,7 +166,7 @@ def encode(
     more than three snapshots' bytes; counting every delta since, read or not, stored a half more.
     """
     raw_size = state_size(parts)
-    if tip is not None and tip.codec == CODEC and tip.depth < max_depth:
+    if tip is not None and tip.depth < max_depth:
         wanted = base_depth(tip.depth + 1, radix)
         # No checksum covers the depth of a stored row: without the base there is a snapshot.
         index = next((i for i, link in enumerate(tip.links) if link.depth == wanted), None)
@@ -195,13 +185,12 @@ def encode(
                     base_checksum=link.checksum,
                     epoch=tip.epoch,
                     depth=tip.depth + 1,
-                    since_bytes=tip.since_bytes + len(payload),
                     raw_size=raw_size,
                     payload=payload,
                     stored=keyring.seal(CODEC, deltas.seal(payload, parts), payload),
                     parts=parts,
                     chain=(*tip.links[:index], held),
-                    radix=0 if radix == RADIX else radix,
+                    radix=None if radix == RADIX else radix,
                 )
     payload = deltas.encode_snapshot(parts, level)
     return Draft(
@@ -210,13 +199,12 @@ def encode(
         base_checksum=None,
         epoch=None,
         depth=0,
-        since_bytes=0,
         raw_size=raw_size,
         payload=payload,
         stored=keyring.seal(CODEC, deltas.seal(payload, parts), payload),
         parts=parts,
         chain=(),
-        radix=0 if radix == RADIX else radix,
+        radix=None if radix == RADIX else radix,
     )
 
 
@@ -237,9 +225,6 @@ def rebuild(tip: Tip, keyring: Keyring, limit: int = MAX_STATE_BYTES) -> Tip:
         deltas.check_payload(payload, checksum)
         same = payload is link.payload
         links.append(link if same else replace(link, payload=payload, codec=codec))
-    if tip.codec == zsplice1.NAME:
-        state = zsplice1.read_state([link.payload for link in links], checksum)
-        return replace(tip, links=(replace(links[-1], parts=encode_state(state)),))
     parts = deltas.decode_snapshot(links[0].payload, limit)
     if len(links) > 1:
         parts = deltas.apply_deltas(parts, (link.payload for link in links[1:]), limit)

@@ -17,7 +17,7 @@ from memalchemy.database import Database
 from memalchemy.database.sharing import shared
 from memalchemy.errors import DatabaseUnreachable, MemalchemyError
 from memalchemy.events import Event
-from memalchemy.log import Log, Position, append, append_many
+from memalchemy.log import Log, Position, append_checkpoint, append_checkpoints
 
 LANES = 4
 """Statements on their way at once: the server has more than one processor."""
@@ -66,9 +66,9 @@ class Together:
         return shared(db, cls)
 
     async def append(
-        self, db: Database, row: Mapping[str, Any], first: str, event: Event
+        self, db: Database, log: Log, row: Mapping[str, Any], first: str, event: Event
     ) -> Position | None:
-        """`log.append` of a row without conditions of its own, with others if others wait.
+        """`append_checkpoint` of a row without conditions of its own, with others if others wait.
 
         A caller that is cancelled leaves a save that is whole or absent, and hears of it when that
         is decided: nothing is saved later.
@@ -80,7 +80,7 @@ class Together:
         await db.check_payloads()
         loop = asyncio.get_running_loop()
         queue = self._queues.setdefault(loop, _Queue())
-        mine = _Waiting(db, Log.of(row), row, first, event, loop.create_future())
+        mine = _Waiting(db, log, row, first, event, loop.create_future())
         queue.waiting.append(mine)
         if queue.running < LANES:
             queue.running += 1
@@ -177,13 +177,13 @@ async def _send(batch: list[_Waiting]) -> list[Position | None]:
     try:
         if len(rows) > 1:
             return await db.write(
-                lambda: append_many(d, rows, first=first),
+                lambda: append_checkpoints(d, rows, first=first),
                 event=event,
                 single=True,
             )
         return [
             await db.write(
-                lambda: append(d, rows[0], first=first, expected="any", retain=False),
+                lambda: append_checkpoint(d, rows[0], first=first, condition="any", retain=False),
                 event=event,
                 single=True,
             )

@@ -20,7 +20,7 @@ from memalchemy.database import HostConnection
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import check_thread_id, decode_namespace, encode_namespace
-from memalchemy.log import Log, entries
+from memalchemy.log import Log, entries, listing
 from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.search.scope import scope_binds
 from memalchemy.space.reclaiming import erase_remains
@@ -291,13 +291,13 @@ class Keeping(Scope):
         return sorted(set.intersection(*found))
 
     async def _all_threads(self, connection: HostConnection | None) -> list[str]:
-        statement = upkeep.list_threads(self.db.dialect)
+        statement = listing.list_all_threads(self.db.dialect)
         rows = await self._rows(statement, {"k_tenant": self.db.tenant}, connection)
         return [row.thread_id for row in rows]
 
     async def _namespaces(self, thread_id: str, connection: HostConnection | None) -> list[str]:
         rows = await self._rows(
-            upkeep.list_namespaces(self.db.dialect), self._log(thread_id).binds(), connection
+            listing.list_logs_of_thread(self.db.dialect), self._log(thread_id).names(), connection
         )
         return [row.namespace for row in rows]
 

@@ -25,7 +25,7 @@ from memalchemy.events import operation
 from memalchemy.filters import Filter
 from memalchemy.keys import check_thread_id, decode_namespace, encode_namespace
 from memalchemy.log import Log, listing
-from memalchemy.log.overview import logs
+from memalchemy.log.listing import logs
 from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.search.checkpoints import find_checkpoints
 
@@ -204,6 +204,7 @@ class Looking(Scope):
             return []
         d = self.db.dialect
         binds = reach(self.db.tenant, self._path, below) | {
+            **d.log_scope(self.db.tenant),
             "terms": d.text_terms(terms),
             "p_terms": len(terms),
             "p_now": datetime.now(UTC),

@@ -25,8 +25,10 @@ from memalchemy.keys import (
     decode_namespace,
     encode_id,
 )
-from memalchemy.log import Log, copy_log, delete_log, new_epoch
-from memalchemy.log import writes as writes_
+from memalchemy.log import Log, copy_log, delete_checkpoints, delete_log, new_epoch, second_of
+from memalchemy.log import pending_writes as writes_
+from memalchemy.log.append import append_write
+from memalchemy.log.listing import list_below
 from memalchemy.log.tables import key_range
 from memalchemy.statements import Program
 
@@ -89,25 +91,24 @@ class Pending(Scope):
         )
         stored = self.db.keyring.seal(codec.CODEC, checksum, payload)
         now = datetime.now(UTC)
-        row = log.binds() | {
+        row = log.names() | {
             "p_now": now,
-            "p_updated_at": now,
+            "p_active_at": second_of(now),
+            "p_count": 1,
+            "p_checkpoint_id": None,
             "p_made_at": made_at,
             "p_expires_at": None if self._ttl is None else now + self._ttl,
             "p_epoch": new_epoch(),
-            "p_meta": {},
             "p_kind": "write",
             "p_entry_key": writes_.new_key(checkpoint_id),
-            "p_parent_seq": None,
             "p_base_seq": None,
             "p_depth": 0,
-            "p_since_bytes": 0,
             "p_raw_size": len(payload),
             "p_codec": stored.codec,
             "p_checksum": stored.checksum,
             "p_label": checkpoint_id,
-            "p_sort_key": None,
-            "p_status": int(overwrite),
+            "p_radix": None,
+            "p_overwrites": 1 if overwrite else None,
             "p_search_text": None,
             "p_occurred_at": now,
             "p_stored_at": now,
@@ -118,7 +119,7 @@ class Pending(Scope):
             for left in reversed(range(TRIES)):
                 try:
                     done = await self.db.write(
-                        partial(writes_.put, self.db.dialect, row),
+                        partial(append_write, self.db.dialect, row),
                         connection=connection,
                         event=event,
                         single=self.db.dialect.single_statement_save,
@@ -233,7 +234,7 @@ class Pending(Scope):
         if not below:
             binds["k_beyond"] = self._path + "\x01"  # less than any part's first character
         if thread_id is not None:
-            binds["k_thread_id"] = check_thread_id(thread_id)
+            binds |= self._log(thread_id).names() | {"k_namespace": self._path}
         after = False
         while True:
             rows = await self._rows(
@@ -271,11 +272,10 @@ class Pending(Scope):
             some = ids[first : first + STATES]
             rows: list[Any] = []
             pending: list[Any] = []
-            for listed in lists(d, [(encode_id(one),) for one in some]):
-                binds = log.binds() | {"p_keys": listed}
-                rows += await self._rows(snapshots.read_states(d), binds, connection)
+            for listed in lists(d, "p_keys", [(encode_id(one),) for one in some]):
+                rows += await self._rows(snapshots.read_states(d), log.binds() | listed, connection)
             for listed in writes_.listed_ranges(d, some):
-                binds = log.binds() | {"p_keys": listed}
+                binds = log.binds() | listed
                 pending += await self._rows(writes_.read_writes_listed(d), binds, connection)
             size = sum(len(row.payload) for row in rows)
             found = await off_loop(size, partial(self._all, rows, pending))
@@ -323,7 +323,7 @@ class Pending(Scope):
         self._cache.drop(log)
         with operation("checkpoint.delete", **self._about(thread_id, None)) as event:
             return await self.db.write(
-                partial(writes_.delete_checkpoints, self.db.dialect, log, ids, now),
+                partial(delete_checkpoints, self.db.dialect, log, ids, now),
                 connection=connection,
                 event=event,
                 payloads=False,
@@ -339,9 +339,9 @@ class Pending(Scope):
         found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         given = check_list(run_ids, "run_ids")
         ids = [(encode_id(check_name(one, "run_id")),) for one in given]
-        for listed in lists(d, ids):
-            binds = self._reaching() | {"p_keys": listed}
-            for row in await self._rows(writes_.list_runs(d), binds, connection):
+        for listed in lists(d, "p_keys", ids):
+            binds = self._reaching() | listed
+            for row in await self._rows(queries.list_runs(d), binds, connection):
                 log = row.thread_id, decode_namespace(row.namespace)
                 found.setdefault(log, []).append(row.checkpoint_id)
         return found
@@ -369,7 +369,7 @@ class Pending(Scope):
         binds = self._reaching() | {"k_thread_id": check_thread_id(thread_id)}
 
         def program() -> Program[bool]:
-            rows = yield writes_.list_below(d), binds
+            rows = yield list_below(d), binds
             there = False
             for row in rows:
                 there |= yield from delete_log(d, Log(tenant, thread_id, row.namespace), now)
@@ -396,7 +396,7 @@ class Pending(Scope):
             raise ValueError("a thread cannot be copied onto itself")
 
         def program() -> Program[bool]:
-            rows = yield writes_.list_below(d), binds
+            rows = yield list_below(d), binds
             copied = False
             for row in rows:
                 if row.deleted_at is None:
@@ -411,7 +411,7 @@ class Pending(Scope):
 
     async def _below(self, thread_id: str, connection: HostConnection | None) -> Any:
         binds = self._reaching() | {"k_thread_id": check_thread_id(thread_id)}
-        return await self._rows(writes_.list_below(self.db.dialect), binds, connection)
+        return await self._rows(list_below(self.db.dialect), binds, connection)
 
     def _reaching(self) -> dict[str, Any]:
         """The binds of this namespace and all below it."""

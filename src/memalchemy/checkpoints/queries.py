@@ -13,14 +13,14 @@ from sqlalchemy import (
     bindparam,
     case,
     func,
-    literal_column,
     select,
 )
 
-from memalchemy.checkpoints.chain import READABLE, Link, Tip
+from memalchemy.checkpoints.chain import CODEC, Link, Tip
 from memalchemy.codec import sealing
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.dialects import Dialect
+from memalchemy.dialects.reach import within
 from memalchemy.errors import Corrupt
 from memalchemy.log.tables import (
     CHECKPOINTS,
@@ -34,9 +34,8 @@ from memalchemy.log.tables import (
 )
 from memalchemy.statements import Program, statement
 
-_LINK = ("seq", "base_seq", "depth", "since_bytes", "raw_size", "codec", "checksum", "payload")
+_LINK = ("seq", "base_seq", "depth", "raw_size", "codec", "checksum", "payload")
 INFO = (
-    "thread_id",
     "checkpoint_id",
     "parent_id",
     "seq",
@@ -46,23 +45,23 @@ INFO = (
     "stored_size",
     "occurred_at",
 )
-_SCOPE = ("tenant", "namespace")
 
 
-def _in_scope(table: Any) -> ColumnElement[bool]:
-    """The rows of one tenant and namespace, over all threads."""
-    return and_(*(table.c[name] == bindparam(f"k_{name}") for name in _SCOPE))
+def info_columns() -> list[ColumnElement[Any]]:
+    """The columns that make a `CheckpointInfo`; those of ``threads`` have to be joined."""
+    return [THREADS.c.thread_id, *(CHECKPOINTS.c[name] for name in INFO)]
 
 
-def is_live() -> ColumnElement[bool]:
-    return select(literal_column("1")).where(same_log(THREADS, CHECKPOINTS), live()).exists()
+def of_live_log() -> Any:
+    """Checkpoints with their heads, if these are live; binds ``p_now``."""
+    return CHECKPOINTS.join(THREADS, and_(same_log(THREADS, CHECKPOINTS), live()))
 
 
 def position_of(which: str) -> Any:
     # One position, as a scalar, so that the planner knows: it starts at one row.
     wanted = CHECKPOINTS.alias("wanted")
     position = select(func.max(wanted.c.seq) if which == "latest" else wanted.c.seq).where(
-        *(wanted.c[name] == bindparam(f"k_{name}") for name in Log._fields)
+        of_log(wanted)
     )
     if which == "named":
         position = position.where(wanted.c.checkpoint_id == bindparam("p_checkpoint_id"))
@@ -117,7 +116,7 @@ def chain_of(which: str, *also: Any) -> Any:
         .select_from(first)
         # A base is always earlier; a damaged row that says otherwise must not go round for ever.
         .join(base, and_(base.c.seq == first.c.base_seq, base.c.seq < first.c.seq))
-        .where(*(base.c[name] == bindparam(f"k_{name}") for name in Log._fields))
+        .where(of_log(base))
     )
 
 
@@ -140,7 +139,7 @@ def tip_of(rows: Sequence[Any]) -> Tip:
     for row in reversed(rows):
         if expected is not None and row.seq != expected:
             raise Corrupt(f"a state that others build on is missing at position {expected}")
-        if codec not in READABLE or sealing.inner(row.codec) != codec:
+        if codec != CODEC or sealing.inner(row.codec) != codec:
             raise Corrupt(f"a stored state has the unknown codec {row.codec!r}")
         links.append(Link(row.seq, row.depth, bytes(row.payload), row.checksum, None, row.codec))
         expected = row.base_seq
@@ -150,16 +149,14 @@ def tip_of(rows: Sequence[Any]) -> Tip:
     return Tip(
         newest.checkpoint_id,
         newest.epoch,
-        newest.since_bytes,
         tuple(reversed(links)),
         newest.raw_size,
-        codec,
     )
 
 
 def info(row: Any) -> CheckpointInfo:
     """A row of the statements below as a record."""
-    values = dict(zip(INFO, row, strict=False))
+    values = dict(zip(("thread_id", *INFO), row, strict=False))
     values["metadata"] = values.pop("meta")
     return CheckpointInfo(**values)
 
@@ -168,8 +165,9 @@ def info(row: Any) -> CheckpointInfo:
 def list_names(d: Dialect, before: bool) -> Executable:
     """The checkpoints of a log, newest first, in pages."""
     query = (
-        select(*(CHECKPOINTS.c[name] for name in INFO))
-        .where(of_log(CHECKPOINTS), is_live())
+        select(*info_columns())
+        .select_from(of_live_log())
+        .where(of_log(CHECKPOINTS))
         .order_by(CHECKPOINTS.c.seq.desc())
         .limit(bindparam("p_limit"))
     )
@@ -179,9 +177,8 @@ def list_names(d: Dialect, before: bool) -> Executable:
 @statement()
 def read_name(d: Dialect) -> Executable:
     """One checkpoint by its id."""
-    return select(*(CHECKPOINTS.c[name] for name in INFO)).where(
-        of_log(CHECKPOINTS), CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id"), is_live()
-    )
+    named = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
+    return select(*info_columns()).select_from(of_live_log()).where(of_log(CHECKPOINTS), named)
 
 
 @statement()
@@ -207,22 +204,27 @@ def list_newest(d: Dialect) -> Executable:
     """
     newest = CHECKPOINTS.alias("newest")
     heads = (
-        select(*(THREADS.c[name] for name in Log._fields))
+        select(THREADS.c.log_id, THREADS.c.thread_id)
         .join(
             newest,
             and_(same_log(newest, THREADS), newest.c.checkpoint_id == THREADS.c.head_id),
         )
-        .where(_in_scope(THREADS), live())
+        .where(within(THREADS, below=False), live())
         .order_by(newest.c.created_at.desc())
         .limit(bindparam("p_limit"))
         .subquery("heads")
     )
     return (
-        select(*(CHECKPOINTS.c[name] for name in INFO))
+        select(heads.c.thread_id, *(CHECKPOINTS.c[name] for name in INFO))
+        .select_from(CHECKPOINTS)
         .join(heads, same_log(CHECKPOINTS, heads))
         .order_by(CHECKPOINTS.c.created_at.desc(), CHECKPOINTS.c.seq.desc())
         .limit(bindparam("p_limit"))
     )
+
+
+def _of_tenant() -> ColumnElement[bool]:
+    return CHECKPOINTS.c.tenant == bindparam("k_tenant", type_=CHECKPOINTS.c.tenant.type)
 
 
 METADATA_KINDS = ("text", "number", "true", "false", "null", "container")
@@ -232,8 +234,9 @@ METADATA_KINDS = ("text", "number", "true", "false", "null", "container")
 def list_by_metadata(d: Dialect, kind: str) -> Executable:
     """Checkpoints whose metadata has a key with a value, newest first."""
     return (
-        select(*(CHECKPOINTS.c[name] for name in INFO))
-        .where(_in_scope(CHECKPOINTS), d.json_equals(CHECKPOINTS, kind), is_live())
+        select(*info_columns())
+        .select_from(of_live_log())
+        .where(within(THREADS, below=False), _of_tenant(), d.json_equals(CHECKPOINTS, kind))
         .order_by(CHECKPOINTS.c.created_at.desc(), CHECKPOINTS.c.seq.desc())
         .limit(bindparam("p_limit"))
     )
@@ -243,8 +246,9 @@ def list_by_metadata(d: Dialect, kind: str) -> Executable:
 def threads_by_metadata(d: Dialect, kind: str) -> Executable:
     """Threads, in any namespace, with a checkpoint whose metadata has a key with a value."""
     return (
-        select(CHECKPOINTS.c.thread_id)
-        .where(CHECKPOINTS.c.tenant == bindparam("k_tenant"), d.json_equals(CHECKPOINTS, kind))
+        select(THREADS.c.thread_id)
+        .select_from(CHECKPOINTS.join(THREADS, same_log(THREADS, CHECKPOINTS)))
+        .where(_of_tenant(), d.json_equals(CHECKPOINTS, kind))
         .distinct()
     )
 
@@ -260,7 +264,23 @@ def measure(d: Dialect) -> Executable:
             func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0),
             func.coalesce(func.sum(snapshots), 0),
         )
-        .select_from(CHECKPOINTS)
+        .select_from(of_live_log())
         .join(DELTAS, and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq))
-        .where(of_log(CHECKPOINTS), is_live())
+        .where(of_log(CHECKPOINTS))
+    )
+
+
+@statement()
+def list_runs(d: Dialect) -> Executable:
+    """The checkpoints that some runs have made below a namespace; binds ``p_keys``, of `lists`."""
+    named = d.listed("p_keys", ("run_id",))
+    return (
+        select(THREADS.c.thread_id, THREADS.c.namespace, CHECKPOINTS.c.checkpoint_id)
+        .select_from(CHECKPOINTS.join(THREADS, same_log(THREADS, CHECKPOINTS)))
+        .where(
+            _of_tenant(),
+            CHECKPOINTS.c.run_id.in_(select(named.c.run_id)),
+            within(THREADS, below=True),
+        )
+        .order_by(THREADS.c.thread_id, THREADS.c.namespace)
     )

@@ -23,7 +23,7 @@ from memalchemy.checkpoints.scope import Scope
 from memalchemy.contracts import Progress, Retention, Seconds
 from memalchemy.database import Database, HostConnection
 from memalchemy.events import Event, operation
-from memalchemy.log import Log, many
+from memalchemy.log import Log, bulk_delete
 from memalchemy.statements import Program
 
 PAUSES = (0.05, 0.2, 0.5, 1.0)
@@ -47,7 +47,7 @@ class Retaining(Scope):
         progress: Watching | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Delete checkpoints that every given rule lets go (see `Retention`); how many.
+        """Delete checkpoints that every given rule lets go (see `Retention`); how bulk_delete.
 
         Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
         thread always stays, and so do states, without a name, that kept ones are built on.
@@ -117,7 +117,7 @@ class Retaining(Scope):
 
     def _binds(self, thread_id: str | None) -> dict[str, Any]:
         if thread_id is not None:
-            return self._log(thread_id).binds()
+            return self._log(thread_id).names()
         return {"k_tenant": self.db.tenant, "k_namespace": self._path}
 
     def _reach(self, thread_id: str | None, all_namespaces: bool) -> str:
@@ -148,15 +148,16 @@ class Sweep:
         self.now = Progress(0, 0)
         if progress is not None:
             rows = await self._ask(
-                many.count_logs(self.db.dialect, which=self.which, scope=self.scope), self.within
+                bulk_delete.count_logs(self.db.dialect, which=self.which, scope=self.scope),
+                self.within,
             )
             self.now = replace(self.now, total=int(rows[0][0]))
-        busy: list[many.Found] = []
+        busy: list[bulk_delete.Found] = []
         async for seen, found in self._pages():
             if dry_run:
                 self._tell(removed=sum(one.going for one in found))
             else:
-                for batch in many.batches(self.db.dialect, found):
+                for batch in bulk_delete.batches(found):
                     busy += await self._remove(batch)
             self._tell(done=seen)
         busy = await self._again(busy)
@@ -164,37 +165,39 @@ class Sweep:
         event.details |= {"removed": self.now.removed, "busy": len(busy), "dry_run": dry_run}
         return self.now.removed
 
-    async def _pages(self) -> AsyncIterator[tuple[int, list[many.Found]]]:
+    async def _pages(self) -> AsyncIterator[tuple[int, list[bulk_delete.Found]]]:
         """Page by page: how many logs were looked at, and those that have something to go."""
         d = self.db.dialect
-        page = many.list_prunable if self.which == "live" else many.list_stale
-        binds = self.within | {"p_limit": many.LOGS}
+        page = bulk_delete.list_prunable if self.which == "live" else bulk_delete.list_stale
+        binds = self.within | {"p_limit": bulk_delete.LOGS}
         after = False
         while True:
             rows = await self._ask(page(d, scope=self.scope, after=after), binds)
             yield len(rows), [found for row in rows if (found := self._found(row)) is not None]
-            if len(rows) < many.LOGS:
+            if len(rows) < bulk_delete.LOGS:
                 return
             after = True
             binds |= {"p_thread_id": rows[-1].thread_id, "p_namespace": rows[-1].namespace}
 
-    def _found(self, row: Any) -> many.Found | None:
+    def _found(self, row: Any) -> bulk_delete.Found | None:
         log = Log(self.db.tenant, row.thread_id, row.namespace)
         if self.which == "stale":
-            return many.Found(log, row.next_seq, row.going)
-        return many.Found(log, row.names, int(row.going)) if row.going or row.needless else None
+            return bulk_delete.Found(log, row.next_seq, row.going)
+        return (
+            bulk_delete.Found(log, row.names, int(row.going)) if row.going or row.needless else None
+        )
 
-    async def _remove(self, batch: list[many.Found]) -> list[many.Found]:
+    async def _remove(self, batch: list[bulk_delete.Found]) -> list[bulk_delete.Found]:
         """Remove what is to go from *batch*; those of it that were not free."""
         d = self.db.dialect
         logs = [one.log for one in batch]
         free: set[Log] = set()
         while logs:
-            program: Callable[[], Program[many.Removed]]
+            program: Callable[[], Program[bulk_delete.Removed]]
             if self.which == "live":
-                program = partial(many.prune_listed, d, logs, self.values, wait=self.wait)
+                program = partial(bulk_delete.prune_listed, d, logs, self.values, wait=self.wait)
             else:
-                program = partial(many.remove_listed, d, logs, self.values, wait=False)
+                program = partial(bulk_delete.remove_listed, d, logs, self.values, wait=False)
             done = await self.db.write(
                 program, connection=self.connection, event=self.event, payloads=False
             )
@@ -205,7 +208,7 @@ class Sweep:
             logs = done.logs if done.more else []
         return [one for one in batch if one.log not in free]
 
-    async def _again(self, busy: list[many.Found]) -> list[many.Found]:
+    async def _again(self, busy: list[bulk_delete.Found]) -> list[bulk_delete.Found]:
         """Try logs again that were passed over; those that never were free."""
         for pause in PAUSES:
             busy = await self._still_there(busy)
@@ -213,22 +216,22 @@ class Sweep:
                 break
             self._tell(busy=len(busy))
             await asyncio.sleep(pause)
-            left: list[many.Found] = []
-            for batch in many.batches(self.db.dialect, busy):
+            left: list[bulk_delete.Found] = []
+            for batch in bulk_delete.batches(busy):
                 left += await self._remove(batch)
             busy = left
         return await self._still_there(busy)
 
-    async def _still_there(self, busy: list[many.Found]) -> list[many.Found]:
+    async def _still_there(self, busy: list[bulk_delete.Found]) -> list[bulk_delete.Found]:
         """Those that somebody writes to, and not those that somebody has deleted meanwhile."""
         there: set[Log] = set()
-        for batch in many.batches(self.db.dialect, busy):
-            binds = many.list_binds([one.log for one in batch])
-            rows = await self._ask(many.find_listed(self.db.dialect), binds)
+        for batch in bulk_delete.batches(busy):
+            binds = bulk_delete.batch_binds(self.db.dialect, [one.log for one in batch])
+            rows = await self._ask(bulk_delete.find_listed(self.db.dialect), binds)
             there.update(
                 Log(self.db.tenant, row.thread_id, row.namespace)
                 for row in rows
-                if many.is_wanted(row, self.which, self.values)
+                if bulk_delete.is_wanted(row, self.which, self.values)
             )
         return [one for one in busy if one.log in there]
 

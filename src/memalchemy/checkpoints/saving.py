@@ -32,14 +32,15 @@ from memalchemy.log import (
     Head,
     Log,
     Position,
-    append,
+    append_checkpoint,
     lock_log,
     new_epoch,
     read_head,
     remove_log,
+    second_of,
     sweep,
 )
-from memalchemy.log.copying import read_position
+from memalchemy.log.copy import read_position
 from memalchemy.statements import Program
 
 T = TypeVar("T")
@@ -243,7 +244,7 @@ class Saver:
         if plain and self.db.dialect.groups_saves:
             row = self._row(request, draft, words)
             first = "begin" if draft.base_seq is None else "based"
-            return await self.together.append(self.db, row, first, event)
+            return await self.together.append(self.db, request.log, row, first, event)
         locked = request.rests_on is not None and not self._is_newest(request)
         return await self.db.write(
             partial(self._append_locked if locked else self._append, request, draft, words),
@@ -331,19 +332,19 @@ class Saver:
             if request.expected_parent is UNSET
             else "none"
             if request.expected_parent is None
-            else "head"
+            else "newest"
         )
         needs_thread = (
-            request.parent_id is not None or request.rests_on is not None or expected == "head"
+            request.parent_id is not None or request.rests_on is not None or expected == "newest"
         )
-        first = "based" if draft.base_seq is not None else "advance" if needs_thread else "begin"
+        first = "based" if draft.base_seq is not None else "allot" if needs_thread else "begin"
         if first == "begin" and expected == "any" and isinstance(request.lineage, str):
             expected = "alive"
-        return append(
+        return append_checkpoint(
             self.db.dialect,
             self._row(request, draft, words),
             first=first,
-            expected=expected,
+            condition=expected,
             retain=self.retention is not None,
             needs_parent=request.lineage is UNSET or request.rests_on is not None,
         )
@@ -353,8 +354,10 @@ class Saver:
         if request.lineage is not UNSET:
             # Its own id says that it has none: without any it would be given the newest.
             parent_id = request.checkpoint_id if request.lineage is None else request.lineage
-        row = request.log.binds() | {
+        row = request.log.names() | {
             "p_now": request.now,
+            "p_active_at": second_of(request.now),
+            "p_count": 1,
             "p_expires_at": request.expires_at,
             "p_epoch": new_epoch() if draft.epoch is None else draft.epoch,
             "p_checkpoint_id": request.checkpoint_id,
@@ -370,16 +373,14 @@ class Saver:
             "p_stored_at": request.now,
             "p_kind": draft.kind,
             "p_entry_key": None,
-            "p_parent_seq": None,
+            "p_label": None,
             "p_base_seq": draft.base_seq,
             "p_base_checksum": draft.base_checksum,
             "p_depth": draft.depth,
-            "p_since_bytes": draft.since_bytes,
             "p_codec": draft.stored.codec,
             "p_checksum": draft.stored.checksum,
-            "p_label": None,
-            "p_sort_key": None,
-            "p_status": draft.radix,
+            "p_radix": draft.radix,
+            "p_overwrites": None,
             "p_search_text": words,
             "p_payload": draft.stored.payload,
         }
@@ -397,6 +398,8 @@ class Saver:
         log, expected = request.log, request.expected_parent
         self.cache.drop(log)
         head = await self._head(log, connection, event)
+        if head is not None:
+            head.check_names(log)
         knows_parent = (
             request.parent_id is not None
             or isinstance(request.lineage, str)

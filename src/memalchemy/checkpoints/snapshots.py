@@ -14,9 +14,9 @@ from sqlalchemy import Executable, String, and_, bindparam, literal_column, or_,
 
 from memalchemy.checkpoints.chain import CODEC, Tip
 from memalchemy.checkpoints.queries import (
-    INFO,
     chain_of,
-    is_live,
+    info_columns,
+    of_live_log,
     parent_there,
     position_of,
     tip_of,
@@ -30,22 +30,30 @@ from memalchemy.dialects import Dialect
 from memalchemy.dialects.reach import within
 from memalchemy.errors import Corrupt
 from memalchemy.log import Log
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, key_range, of_log, same_log, words
-from memalchemy.log.writes import is_write
+from memalchemy.log.pending_writes import is_write
+from memalchemy.log.tables import (
+    CHECKPOINTS,
+    DELTAS,
+    THREADS,
+    key_range,
+    of_log,
+    same_log,
+    words,
+)
 from memalchemy.statements import Program, beyond, statement
 
-_STATE = ("seq", "base_seq", "depth", "since_bytes", "raw_size", "codec", "checksum", "payload")
+_STATE = ("seq", "base_seq", "depth", "raw_size", "codec", "checksum", "payload")
 
 
 @statement(which=("latest", "named", "highest"))
 def read_snapshot(d: Dialect, which: str) -> Executable:
     """A checkpoint's chain, as `queries.read_chain`, and its writes, in one round trip.
 
-    ``highest`` is that of the highest id. A row of the chain has no ``status``.
+    ``highest`` is that of the highest id. A row of the chain has 2 for ``overwrites``.
     """
     chain = chain_of(which, parent_there())
-    # 0 and 1 are a write's.
-    states = select(chain, literal_column("2").label("status"))
+    # NULL, 0 and 1 are a write's.
+    states = select(chain, literal_column("2").label("overwrites"))
     key, text = DELTAS.c.entry_key, String()
     low: Any
     high: Any
@@ -54,10 +62,9 @@ def read_snapshot(d: Dialect, which: str) -> Executable:
         low, high = (bindparam(bound, type_=key.type) for bound in ("p_low", "p_high"))
     else:
         name = CHECKPOINTS.alias("name")
-        here = (name.c[column] == bindparam(f"k_{column}") for column in Log._fields)
         wanted = (
             select(name.c.checkpoint_id)
-            .where(*here, name.c.seq == position_of(which))
+            .where(of_log(name), name.c.seq == position_of(which))
             .scalar_subquery()
         )
         low, high = (
@@ -69,7 +76,7 @@ def read_snapshot(d: Dialect, which: str) -> Executable:
         DELTAS.c.label.label("checkpoint_id"),
         DELTAS.c.seq.label("epoch"),
         *(DELTAS.c[name] for name in _STATE),
-        DELTAS.c.status,
+        DELTAS.c.overwrites,
     ).where(of_log(DELTAS), is_write(), key >= low, key < high, DELTAS.c.label == wanted)
     return union_all(states, writes)
 
@@ -92,10 +99,10 @@ def read(
         which = "named"
         values |= key_range(checkpoint_id)
     rows = yield read_snapshot(d, which=which), values
-    states = sorted((row for row in rows if row.status == 2), key=lambda row: row.seq)
+    states = sorted((row for row in rows if row.overwrites == 2), key=lambda row: row.seq)
     if not states:
         return None
-    writes = [row for row in rows if row.status != 2]
+    writes = [row for row in rows if row.overwrites != 2]
     return Found((tip_of(states), states[0].parent_id, writes))
 
 
@@ -112,7 +119,7 @@ def writes_of(rows: Iterable[Any], keyring: Keyring) -> list[PendingWrite]:
             stored.payload, stored.checksum, stored.codec
         )
         for index, channel, value in writes:
-            if row.status or index < 0 or (task_id, index) not in found:
+            if row.overwrites or index < 0 or (task_id, index) not in found:
                 found[task_id, index] = PendingWrite(task_id, index, channel, value, task_path)
     return sorted(found.values(), key=lambda one: (one.task_path, one.task_id, one.index))
 
@@ -130,21 +137,22 @@ def list_by_id(d: Dialect, scope: str, until: bool, after: bool) -> Executable:
     if scope == "log":
         where = [of_log(CHECKPOINTS)]
     else:
-        where = [within(CHECKPOINTS, below=True)]
+        where = [within(THREADS, below=True)]
         if scope == "thread":
-            where.append(CHECKPOINTS.c.thread_id == bindparam("k_thread_id"))
+            where.append(THREADS.c.thread_id == bindparam("k_thread_id"))
     name = CHECKPOINTS.c.checkpoint_id
     if until:
         where.append(name < bindparam("p_until", type_=name.type))
     if after:
         last = bindparam("p_checkpoint_id", type_=name.type)
         # The same id may be in several logs, as after a copy.
-        others = beyond(d, CHECKPOINTS, ("thread_id", "namespace"))
+        others = beyond(d, THREADS, ("thread_id", "namespace"))
         where.append(or_(name < last, and_(name == last, others)))
-    order = (name.desc(), CHECKPOINTS.c.thread_id, CHECKPOINTS.c.namespace)
+    order = (name.desc(), THREADS.c.thread_id, THREADS.c.namespace)
     return (
-        select(*(CHECKPOINTS.c[column] for column in INFO), CHECKPOINTS.c.namespace)
-        .where(*where, is_live())
+        select(*info_columns(), THREADS.c.namespace)
+        .select_from(of_live_log())
+        .where(*where)
         .order_by(*order)
         .limit(bindparam("p_limit"))
     )
@@ -166,7 +174,7 @@ def read_states(d: Dialect) -> Executable:
         select(base.c.seq, base.c.base_seq)
         .select_from(first)
         .join(base, and_(base.c.seq == first.c.base_seq, base.c.seq < first.c.seq))
-        .where(*(base.c[name] == bindparam(f"k_{name}") for name in Log._fields))
+        .where(of_log(base))
     )
     name, parent = CHECKPOINTS.alias("name"), CHECKPOINTS.alias("parent")
     above = and_(same_log(parent, name), parent.c.checkpoint_id == name.c.parent_id)

@@ -9,15 +9,15 @@ from typing import Any
 
 from sqlalchemy import Executable, and_, bindparam, delete, null, or_, select, update
 
-from memalchemy.checkpoints.chain import CODEC, Draft, Tip, encode, rebuild
+from memalchemy.checkpoints.chain import Draft, Tip, encode, rebuild
 from memalchemy.checkpoints.queries import chain
 from memalchemy.codec.sealing import Keyring
 from memalchemy.contracts import Retention, to_timedelta
 from memalchemy.dialects import TEXT_INDEXES, Dialect
-from memalchemy.log import Log, remove_log, sweep_locked
+from memalchemy.log import Log, lock_log, remove_log, sweep_locked
 from memalchemy.log.entries import is_entry
-from memalchemy.log.removing import lock_log
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, binds, of_log, of_thread
+from memalchemy.log.listing import list_logs_of_thread
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, binds, of_log
 from memalchemy.search.scope import EMBEDDINGS, HOUSE, ITEMS, in_scope, of_item
 from memalchemy.statements import Program, statement
 
@@ -50,7 +50,7 @@ def list_in_order(d: Dialect) -> Executable:
     )
 
 
-_REWRITTEN = ("kind", "base_seq", "depth", "since_bytes", "codec", "checksum", "status", "payload")
+_REWRITTEN = ("kind", "base_seq", "depth", "codec", "checksum", "radix", "payload")
 
 
 @statement()
@@ -85,14 +85,6 @@ def rewrite_log(
         return 0  # a log that begins now is not locked
     new = partial(encode, level=level, max_depth=max_depth, keyring=keyring)
     names = yield list_in_order(d), log.binds()
-    for name in reversed(names):
-        # A delta of an earlier encoding needs its base's bytes too: from the newest down, such
-        # rows stop needing any.
-        read = yield from chain(d, log, name.checkpoint_id, now)
-        if read is None or read.codec == CODEC:
-            continue
-        draft = new(rebuild(read, keyring).parts(), None)
-        yield from _replace_payload(d, log, name.seq, draft)
     tip: Tip | None = None
     for name in names:
         read = yield from chain(d, log, name.checkpoint_id, now)
@@ -112,10 +104,9 @@ def _replace_payload(d: Dialect, log: Log, seq: int, draft: Draft) -> Program[No
         "p_kind": draft.kind,
         "p_base_seq": draft.base_seq,
         "p_depth": draft.depth,
-        "p_since_bytes": draft.since_bytes,
         "p_codec": draft.stored.codec,
         "p_checksum": draft.stored.checksum,
-        "p_status": draft.radix,
+        "p_radix": draft.radix,
         "p_payload": draft.stored.payload,
     }
     yield rewrite_delta(d), values
@@ -123,27 +114,6 @@ def _replace_payload(d: Dialect, log: Log, seq: int, draft: Draft) -> Program[No
 
 
 # --- Erasing -------------------------------------------------------------------------------------
-
-
-@statement()
-def list_threads(d: Dialect) -> Executable:
-    """Every thread of a tenant, tombstones included."""
-    return (
-        select(THREADS.c.thread_id)
-        .where(THREADS.c.tenant == bindparam("k_tenant"))
-        .distinct()
-        .order_by(THREADS.c.thread_id)
-    )
-
-
-@statement()
-def list_namespaces(d: Dialect) -> Executable:
-    """The logs of a thread, tombstones included."""
-    return (
-        select(THREADS.c.namespace, THREADS.c.deleted_at)
-        .where(of_thread(THREADS))
-        .order_by(THREADS.c.namespace)
-    )
 
 
 @statement(index=tuple(TEXT_INDEXES))
@@ -228,16 +198,16 @@ def erase_origin(d: Dialect) -> Executable:
         update(THREADS)
         .where(
             THREADS.c.tenant == bindparam("k_tenant"),
-            THREADS.c.forked_thread == bindparam("k_thread_id"),
+            THREADS.c.forked_from == bindparam("k_thread_id"),
         )
-        .values(forked_thread=null(), forked_seq=null())
+        .values(forked_from=null(), forked_seq=null())
     )
 
 
 def erase_thread(d: Dialect, tenant: str, thread_id: str) -> Program[int]:
     """Remove all logs of a thread for good, tombstones too: an id can be personal."""
     yield erase_origin(d), {"k_tenant": tenant, "k_thread_id": thread_id}
-    rows = yield list_namespaces(d), {"k_tenant": tenant, "k_thread_id": thread_id}
+    rows = yield list_logs_of_thread(d), {"k_tenant": tenant, "k_thread_id": thread_id}
     erased = 0
     for row in rows:
         erased += yield from remove_log(d, Log(tenant, thread_id, row.namespace))

@@ -15,12 +15,12 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar
+from uuid import UUID
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import (
     JSON,
     Connection,
-    DateTime,
     Executable,
     Float,
     Integer,
@@ -31,7 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from memalchemy.column_types import Json, UtcDateTime, Vector
+from memalchemy.column_types import Json, LogKey, UtcDateTime, Vector
 from memalchemy.errors import Corrupt
 from memalchemy.statements import NAMELESS, Answer, Parameters
 
@@ -44,7 +44,6 @@ _STORED: tuple[tuple[type, tuple[type, ...]], ...] = (
     (Float, (float, int)),
     (Integer, (int,)),
     (LargeBinary, (bytes,)),
-    (DateTime, (str,)),
     (JSON, (str,)),
     (String, (str,)),
 )
@@ -207,6 +206,10 @@ def _check_rows(statement: Any, rows: Sequence[Any]) -> None:
 
 def _stored_as(type_: Any) -> tuple[type, ...] | None:
     """What sqlite3 gives for a column of a type; ``None`` if that may be anything."""
+    if isinstance(type_, UtcDateTime):
+        return (int,)
+    if isinstance(type_, LogKey):
+        return (bytes,)
     while isinstance(type_, TypeDecorator):
         type_ = type_.impl_instance
     return next((given for kind, given in _STORED if isinstance(type_, kind)), None)
@@ -220,6 +223,8 @@ def _read_as(type_: Any) -> tuple[type, ...] | None:
         return (datetime,)
     if isinstance(type_, Vector):
         return (list,)
+    if isinstance(type_, LogKey):
+        return (UUID,)
     return _stored_as(type_)
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import orjson
 from sqlalchemy import (
     CTE,
     ColumnElement,
@@ -172,8 +173,12 @@ class Dialect:
         return select(*columns).where(where).with_for_update(of=table, skip_locked=skip_locked)
 
     def listed(self, parameter: str, columns: Sequence[str]) -> FromClause:
-        """The rows of a JSON array of arrays of texts, bound as one value, under these names."""
+        """Rows of these columns, bound as `list_binds` says: all texts, but ``log_id`` a key."""
         raise NotImplementedError
+
+    def list_binds(self, parameter: str, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        """The binds of `listed`: a JSON array of arrays, a UUID as its text."""
+        return {parameter: orjson.dumps(rows).decode()}
 
     def once(self, rows: Select[Any], name: str) -> CTE:
         """*rows* as a table that is made once, and not again for each row that it is joined to."""
@@ -206,11 +211,16 @@ class Dialect:
         raise NotImplementedError
 
     def text_hits(self, below: bool = False) -> FromClause:
-        """``term, tenant, thread_id, namespace, seq`` of deltas that hold a term of ``:terms``.
+        """``term, log_id, seq`` of deltas that hold a term of ``:terms``.
 
-        Those of a namespace, with *below* also of those from it up to before ``k_beyond``.
+        Those of logs in a namespace, with *below* also in those from it up to before ``k_beyond``.
+        Binds ``k_tenant``, ``k_namespace``, and ``:log_scope`` as `log_scope` has it.
         """
         raise NotImplementedError
+
+    def log_scope(self, tenant: str) -> Mapping[str, Any]:
+        """The binds of `text_hits` beside terms and namespace."""
+        return {}
 
     def item_hits(self, below: bool) -> FromClause:
         """``term``, and ``namespace, key, updated_at, expires_at`` of items that hold it.

@@ -1,6 +1,6 @@
 """The tables spread over the nodes of Citus or the partitions of Oracle, as statements to run.
 
-Read off the mapped tables: rows of a log stay together by ``thread_id``, items and their vectors by
+Read off the mapped tables: rows of a log stay together by ``log_id``, items and their vectors by
 ``namespace``, and every key has that column in it. Nothing here is executed.
 """
 
@@ -14,7 +14,7 @@ from sqlalchemy.schema import CreateIndex
 from memalchemy.dialects.base import quoted
 from memalchemy.schema import Base
 
-ROOTS = {"threads": "thread_id", "store_items": "namespace"}
+ROOTS = {"threads": "log_id", "store_items": "namespace"}
 """The tables that others belong to by foreign key, and what their rows are spread by."""
 
 _TEXT_INDEXES = {"ix_deltas_search_text": "deltas", "ix_store_items_search": "store_items"}

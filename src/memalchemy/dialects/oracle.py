@@ -40,11 +40,11 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL
 
 from memalchemy.codec.items import FieldWords
-from memalchemy.column_types import Vector
+from memalchemy.column_types import LogKey, Vector
 from memalchemy.dialects.base import Dialect, Failure, original, quoted, vector_index_name
 from memalchemy.dialects.reach import within
 from memalchemy.errors import CapabilityMissing, TooLarge
-from memalchemy.schema import Base, DeltaRow, StoreItemRow
+from memalchemy.schema import Base, DeltaRow, StoreItemRow, ThreadRow
 
 MAX_TEXT_BIND = 4000
 """Bytes: a longer text is bound as a LONG, which only an INSERT or UPDATE of a column takes."""
@@ -144,11 +144,17 @@ class Oracle(Dialect):
         fields = ", ".join(
             f"{name} VARCHAR2(4000) PATH '$[{at}]'" for at, name in enumerate(columns)
         )
-        names = ", ".join(f"each_.{name}" for name in columns)
+        names = ", ".join(
+            "HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id"
+            if name == "log_id"
+            else f"each_.{name}"
+            for name in columns
+        )
         rows = text(
             f"SELECT {names} FROM JSON_TABLE(:{parameter}, '$[*]' COLUMNS ({fields})) each_"  # noqa: S608
         ).bindparams(bindparam(parameter, type_=Text))
-        return rows.columns(*(column(name) for name in columns)).subquery("listed")
+        made = (column(name, LogKey if name == "log_id" else None) for name in columns)
+        return rows.columns(*made).subquery("listed")
 
     def reached(self, first: CTE, rest: Select[Any], columns: Sequence[str]) -> CTE:
         # A recursion is UNION ALL here, and what goes round has to be told.
@@ -193,17 +199,12 @@ class Oracle(Dialect):
             .columns(column("term"))
             .subquery("terms")
         )
-        deltas = DeltaRow.__table__
+        deltas, threads = DeltaRow.__table__, ThreadRow.__table__
+        found = terms.join(deltas, func.contains(deltas.c.search_text, terms.c.term) > 0)
         return (
-            select(
-                terms.c.term.label("term"),
-                deltas.c.tenant,
-                deltas.c.thread_id,
-                deltas.c.namespace,
-                deltas.c.seq,
-            )
-            .select_from(terms.join(deltas, func.contains(deltas.c.search_text, terms.c.term) > 0))
-            .where(within(deltas, below))
+            select(terms.c.term.label("term"), deltas.c.log_id, deltas.c.seq)
+            .select_from(found.join(threads, threads.c.log_id == deltas.c.log_id))
+            .where(within(threads, below))
             .cte("hits")
         )
 

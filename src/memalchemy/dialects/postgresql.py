@@ -37,13 +37,13 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TSQUERY, insert  # noqa: TID251
 
 from memalchemy.codec.items import OTHERS, FieldWords
-from memalchemy.column_types import Json, to_jsonb
+from memalchemy.column_types import Json, LogKey, to_jsonb
 from memalchemy.dialects.base import Failure, original, quoted
 from memalchemy.dialects.postgresql_upkeep import Upkeep, item_vector, text_vector
 from memalchemy.dialects.postgresql_vectors import Vectors
 from memalchemy.dialects.reach import within
 from memalchemy.keys import encode_id
-from memalchemy.schema import DeltaRow, StoreItemRow
+from memalchemy.schema import DeltaRow, StoreItemRow, ThreadRow
 
 _BY_CLASS = {
     "08": Failure.DISCONNECTED,
@@ -152,12 +152,16 @@ class PostgreSQL(Vectors, Upkeep):
     def listed(self, parameter: str, columns: Sequence[str]) -> FromClause:
         # Of the collation of the key columns: two that differ cannot be compared.
         fields = ", ".join(
-            f'(each.value ->> {at}) COLLATE "C" AS {name}' for at, name in enumerate(columns)
+            f"CAST(each.value ->> {at} AS uuid) AS log_id"
+            if name == "log_id"
+            else f'(each.value ->> {at}) COLLATE "C" AS {name}'
+            for at, name in enumerate(columns)
         )
         rows = text(
             f"SELECT {fields} FROM json_array_elements(CAST(:{parameter} AS json)) AS each(value)"  # noqa: S608
         ).bindparams(bindparam(parameter, type_=Text))
-        return rows.columns(*(column(name) for name in columns)).subquery("listed")
+        made = (column(name, LogKey if name == "log_id" else None) for name in columns)
+        return rows.columns(*made).subquery("listed")
 
     def once(self, rows: Select[Any], name: str) -> CTE:
         return rows.cte(name, nesting=True).prefix_with("MATERIALIZED")
@@ -189,20 +193,16 @@ class PostgreSQL(Vectors, Upkeep):
             .table_valued("term", name="terms")
             .render_derived()
         )
-        deltas = DeltaRow.__table__
+        deltas, threads = DeltaRow.__table__, ThreadRow.__table__
         vector = text_vector(deltas)
         query = func.to_tsquery(literal_column("'simple'"), terms.c.term)
+        found = terms.join(deltas, vector.bool_op("@@")(query))
         return (
-            select(
-                terms.c.term.label("term"),
-                deltas.c.tenant,
-                deltas.c.thread_id,
-                deltas.c.namespace,
-                deltas.c.seq,
-            )
-            .select_from(terms.join(deltas, vector.bool_op("@@")(query)))
+            select(terms.c.term.label("term"), deltas.c.log_id, deltas.c.seq)
+            .select_from(found.join(threads, threads.c.log_id == deltas.c.log_id))
             .where(deltas.c.search_text.is_not(None))
-            .where(within(deltas, below))
+            .where(deltas.c.tenant == bindparam("k_tenant", type_=deltas.c.tenant.type))
+            .where(within(threads, below))
             .cte("hits")
         )
 
@@ -234,7 +234,7 @@ class PostgreSQL(Vectors, Upkeep):
     def item_scope(
         self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]
     ) -> Mapping[str, Any]:
-        # As revision 0003 spells it; in a tsquery a lexeme in quotes is data.
+        # As the index spells it; in a tsquery a lexeme in quotes is data.
         word = f"\x1f{encode_id(tenant)}\x1f{path}".replace("\\", "\\\\").replace("'", "''")
         conditions = [f"'{word}'{':*' if below else ''}"]
         conditions += (

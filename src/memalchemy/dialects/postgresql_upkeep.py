@@ -69,12 +69,11 @@ class Upkeep(Dialect):
         else:
             there = [row.c.meta != literal_column("'{}'::jsonb")]
             hit = [found.c.meta.bool_op("@>")(row.c.meta)]
-        key = ("tenant", "thread_id", "namespace")
         # IS NOT DISTINCT FROM is no condition that the primary key could answer.
-        same = [found.c[name].is_not_distinct_from(row.c[name]) for name in (*key, "seq")]
+        same = [found.c[name].is_not_distinct_from(row.c[name]) for name in ("log_id", "seq")]
         return (
             select(row.c.seq)
-            .where(*(row.c[name] == bindparam(f"k_{name}") for name in key))
+            .where(row.c.log_id == bindparam("k_log_id", type_=row.c.log_id.type))
             .where(row.c.seq.between(bindparam("p_low"), bindparam("p_high")), *there)
             .where(~select(literal_column("1")).where(*hit, *same).exists())
             .order_by(row.c.seq)
@@ -154,7 +153,7 @@ def text_vector(deltas: Any) -> ColumnElement[Any]:
 
 
 def item_vector(items: Any) -> ColumnElement[Any]:
-    """The expression that revision 0003's index is on."""
+    """The expression that the index of items is on."""
     simple: ColumnElement[str] = literal_column("'simple'")
     nothing: ColumnElement[str] = literal_column("''")
     mark: ColumnElement[str] = literal_column("chr(31)")

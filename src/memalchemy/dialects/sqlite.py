@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, ClassVar
+from uuid import UUID
 
 import orjson
 from sqlalchemy import (
@@ -39,6 +40,7 @@ from sqlalchemy.dialects.sqlite import insert, pysqlite  # noqa: TID251
 from sqlalchemy.exc import DBAPIError
 
 from memalchemy.codec.items import OTHERS, FieldWords
+from memalchemy.column_types import LogKey
 from memalchemy.dialects.base import Failure, original
 from memalchemy.dialects.sqlite_upkeep import Upkeep
 from memalchemy.keys import encode_id
@@ -58,6 +60,7 @@ class SQLite(Upkeep):
     driver_errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
     counts_vector_changes: ClassVar[bool] = True
     takes_arrays: ClassVar[bool] = True
+    utc_now: ClassVar[str] = "CAST(strftime('%s', 'now') AS INTEGER) * 1000000"
     server_version: ClassVar[str] = "SELECT sqlite_version()"
     compares_vectors: ClassVar[bool] = False
     byte_literal: ClassVar[str] = "X'2D'"
@@ -132,13 +135,23 @@ class SQLite(Upkeep):
         return update(table).where(where).values({same: same}).returning(*columns)
 
     def listed(self, parameter: str, columns: Sequence[str]) -> FromClause:
+        # JSON has no bytes: keys of logs are sent in one piece beside it, 16 bytes each.
         fields = ", ".join(
-            f"json_extract(each.value, '$[{at}]') AS {name}" for at, name in enumerate(columns)
+            f"substr(:{parameter}_logs, 16 * each.key + 1, 16) AS log_id"
+            if name == "log_id"
+            else f"json_extract(each.value, '$[{at}]') AS {name}"
+            for at, name in enumerate(columns)
         )
         rows = text(f"SELECT {fields} FROM json_each(:{parameter}) AS each")  # noqa: S608
         # Made once and first: the planner believes that any table is shorter than a list.
-        names = rows.columns(*(column(name) for name in columns)).subquery("each_listed")
+        made = (column(name, LogKey if name == "log_id" else None) for name in columns)
+        names = rows.columns(*made).subquery("each_listed")
         return self.once(select(names), "listed").prefix_with("MATERIALIZED")
+
+    def list_binds(self, parameter: str, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        binds: dict[str, Any] = {parameter: orjson.dumps(rows).decode()}
+        keys = [value.bytes for row in rows for value in row if isinstance(value, UUID)]
+        return binds | ({f"{parameter}_logs": b"".join(keys)} if keys else {})
 
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         each = func.json_each(owner.c.meta).table_valued(
@@ -163,7 +176,7 @@ class SQLite(Upkeep):
         )
 
     def _meta_term(self, kind: str) -> ColumnElement[str]:
-        # The same spelling as in the first revision's triggers. The value is looked at again, so
+        # The same spelling as in the triggers. The value is looked at again, so
         # a number's lost digits or a text's lost tail only widen the search.
         value: Any
         if kind == "text":
@@ -192,26 +205,23 @@ class SQLite(Upkeep):
     def text_hits(self, below: bool = False) -> FromClause:
         within = "= :k_namespace"
         if below:
-            within = ">= :k_namespace AND deltas.namespace < :k_beyond"
+            within = ">= :k_namespace AND threads.namespace < :k_beyond"
         return (
             text(
-                "SELECT terms.value AS term, deltas.tenant AS tenant, "  # noqa: S608
-                "deltas.thread_id AS thread_id, deltas.namespace AS namespace, deltas.seq AS seq "
+                "SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq "  # noqa: S608
                 "FROM json_each(:terms) AS terms CROSS JOIN deltas_search "
-                "ON deltas_search MATCH terms.value "
+                "ON deltas_search MATCH :log_scope || ' AND search_text : ' || terms.value "
                 "CROSS JOIN deltas ON deltas.rowid = deltas_search.rowid "
-                f"WHERE deltas.tenant = :k_tenant AND deltas.namespace {within}"
+                "CROSS JOIN threads ON threads.log_id = deltas.log_id "
+                f"WHERE threads.tenant = :k_tenant AND threads.namespace {within}"
             )
             .bindparams(bindparam("k_tenant", type_=TENANT))
-            .columns(
-                column("term"),
-                column("tenant"),
-                column("thread_id"),
-                column("namespace"),
-                column("seq"),
-            )
+            .columns(column("term"), column("log_id", LogKey), column("seq", Integer))
             .cte("hits")
         )
+
+    def log_scope(self, tenant: str) -> Mapping[str, Any]:
+        return {"log_scope": f'scope : "x{encode_id(tenant).encode().hex()}"'}
 
     def item_hits(self, below: bool) -> FromClause:
         return (
@@ -239,7 +249,7 @@ class SQLite(Upkeep):
     def item_scope(
         self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]
     ) -> Mapping[str, Any]:
-        # As revision 0003 spells it. What lies below begins alike: hex keeps that.
+        # As the triggers spell it. What lies below begins alike: hex keeps that.
         word = f"{encode_id(tenant)}\x1f{path}".encode().hex()
         conditions = [f'scope : "x{word}"{" *" if below else ""}']
         conditions += (

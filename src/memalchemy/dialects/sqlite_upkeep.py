@@ -22,18 +22,22 @@ from sqlalchemy import (
     text,
 )
 
+from memalchemy.column_types import LogKey
 from memalchemy.dialects.base import TEXT_INDEXES, Dialect
-from memalchemy.schema import NAME, TENANT, THREAD, Base
+from memalchemy.schema import NAME, TENANT, Base
 
 META_TERMS = """(SELECT group_concat(lower(hex(key || char(31) || CASE
 WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
 WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
 ELSE type END)), ' ') FROM json_each(checkpoints.meta))"""
-"""What the first revision's triggers put into the index of metadata for a row."""
+"""What the triggers put into the index of metadata for a row."""
+
+LOG_SCOPE = "'x' || lower(hex(deltas.tenant))"
+"""What the triggers put into the index of search texts beside a row's text: its tenant."""
 
 ITEM_SCOPE = "'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace))"
 ITEM_THERE = "(store_items.search_text IS NOT NULL OR store_items.field_terms IS NOT NULL)"
-"""As revision 0003's triggers have it."""
+"""As the triggers have it."""
 
 PAGES_AT_ONCE = 500
 """How many pages one step of giving space back may move or merge: some tens of milliseconds."""
@@ -86,27 +90,25 @@ class Upkeep(Dialect):
     def text_unfindable(self, index: str) -> Executable | None:
         if index == "store_items_search":
             return _items_unfindable()
-        of_log = " AND ".join(
-            f"{name} = :k_{name}" for name in ("tenant", "thread_id", "namespace")
-        )
         if index == "deltas_search":
             owner, present = "deltas", "search_text IS NOT NULL"
-            query = _phrase("deltas.search_text")
+            query = f"'scope : \"' || {LOG_SCOPE} || '\" AND search_text : ' || "
+            query += _phrase("deltas.search_text")
         else:
             owner, present = "checkpoints", "meta <> '{}' AND json_valid(meta)"
             query = META_TERMS
         return text(
             f"SELECT {owner}.seq AS seq FROM {owner} "  # noqa: S608
-            f"WHERE {of_log} AND seq BETWEEN :p_low AND :p_high AND {present} "
+            f"WHERE log_id = :k_log_id AND seq BETWEEN :p_low AND :p_high AND {present} "
             f"AND NOT EXISTS (SELECT 1 FROM {index} "
             f"WHERE {index}.rowid = {owner}.rowid AND {index} MATCH {query}) ORDER BY seq"
-        ).bindparams(bindparam("k_tenant", type_=TENANT), bindparam("k_thread_id", type_=THREAD))
+        ).bindparams(bindparam("k_log_id", type_=LogKey))
 
     def rebuild_text_index(self, index: str) -> Sequence[Executable]:
         # Not 'rebuild': an index that keeps no content of its own does not know it.
         fill = {
-            "deltas_search": "INSERT INTO deltas_search(rowid, search_text) "
-            "SELECT rowid, search_text FROM deltas WHERE search_text IS NOT NULL",
+            "deltas_search": "INSERT INTO deltas_search(rowid, scope, search_text) "  # noqa: S608
+            f"SELECT rowid, {LOG_SCOPE}, search_text FROM deltas WHERE search_text IS NOT NULL",
             "checkpoints_meta": "INSERT INTO checkpoints_meta(rowid, terms) "  # noqa: S608
             f"SELECT rowid, {META_TERMS} FROM checkpoints WHERE meta <> '{{}}'",
             "store_items_search": "INSERT INTO store_items_search"  # noqa: S608

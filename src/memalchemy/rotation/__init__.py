@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from memalchemy.checkpoints.upkeep import purge
 from memalchemy.codec import deltas, items, sealing, writes
@@ -26,7 +26,6 @@ from memalchemy.dialects import TEXT_INDEXES
 from memalchemy.errors import Conflict, Corrupt, KeyMissing
 from memalchemy.events import Event, operation
 from memalchemy.keys import decode_namespace
-from memalchemy.log import Log
 from memalchemy.rotation import statements
 from memalchemy.search.scope import key_lists
 from memalchemy.statements import Answer, Program
@@ -197,7 +196,7 @@ class _Rotation:
                 async for rows in self._due_pages(table):
                     _name(
                         self._adopted,
-                        (_plain(dict(row._mapping)) for row in rows if self._is_suspect(row)),
+                        (_plain(row) for row in rows if self._is_suspect(row)),
                     )
         return self._report(count, count.words, vectors)
 
@@ -237,7 +236,7 @@ class _Rotation:
             count = await self._count()
         await self._unmark(count)
         if vectors:
-            await self._write([(self._drop_vectors(), self.binds, False)])
+            await self._write([Change(self._drop_vectors(), self.binds)])
         if words or vectors:
             await self._purge()
         self._tell(self._total)
@@ -301,15 +300,15 @@ class _Rotation:
                 found = await read(batch)
                 size = sum(len(row["payload"]) for row in found)
                 changes = await off_loop(size, partial(self._changes, table, found))
-                await self._mark({binds["k_tenant"] for _, binds, _ in changes})
+                await self._mark({change.due.tenant for change in changes})
                 await self._write(changes)
                 _name(
                     self._adopted,
                     (
-                        _plain(binds)
-                        for _, binds, _ in changes
-                        if not sealing.is_sealed(binds["p_was_codec"])
-                        and binds["k_tenant"] in self._keys_of
+                        _plain(change.due)
+                        for change in changes
+                        if not sealing.is_sealed(change.binds["p_was_codec"])
+                        and change.due.tenant in self._keys_of
                     ),
                 )
                 self._rotated += len(changes)
@@ -331,7 +330,7 @@ class _Rotation:
         statement = read_marks(self.db.dialect, scope=self.scope)
         binds = self.binds if self.scope == "tenant" else {}
         gone = [
-            (unmark_key(self.db.dialect), {"k_tenant": row.tenant, "k_key": row.key}, False)
+            Change(unmark_key(self.db.dialect), {"k_tenant": row.tenant, "k_key": row.key})
             for row in await self._ask(statement, binds)
             if row.key not in used and row.key != self.db.keyring.first_id
         ]
@@ -352,11 +351,7 @@ class _Rotation:
             refused = (row for row in due if row.begins is None)
             _name(
                 self._refused,
-                (
-                    _plain(dict(row._mapping))
-                    for row in refused
-                    if not self._may_encrypt(row.tenant)
-                ),
+                (_plain(row) for row in refused if not self._may_encrypt(row.tenant)),
             )
             if len(rows) < PAGE:
                 return
@@ -369,13 +364,14 @@ class _Rotation:
     async def _rows_of(self, batch: Sequence[Any]) -> list[dict[str, Any]]:
         """The due rows of logs with their payloads."""
         found: list[dict[str, Any]] = []
-        for log, rows in groupby(batch, lambda row: Log(row.tenant, row.thread_id, row.namespace)):
+        for log_id, rows in groupby(batch, lambda row: row.log_id):
             due = {row.seq: row for row in rows}
+            of_log = {"k_log_id": log_id}
             ends = {"p_low": min(due), "p_high": max(due)}
             statement = statements.read_payloads(self.db.dialect)
-            for row in await self._ask(statement, log.binds() | ends):
+            for row in await self._ask(statement, of_log | ends):
                 if row.seq in due:
-                    place = log.binds() | {"p_seq": row.seq}
+                    place = of_log | {"p_seq": row.seq}
                     found.append(_as_read(due[row.seq], row, row.payload, place))
         return found
 
@@ -386,7 +382,7 @@ class _Rotation:
         for tenant, rows in groupby(batch, lambda row: row.tenant):
             due = {(row.namespace, row.key): row for row in rows}
             for listed in key_lists(d, due):
-                binds = {"k_tenant": tenant, "p_keys": listed}
+                binds = {"k_tenant": tenant} | listed
                 for row in await self._ask(statements.read_values(d), binds):
                     name = row.namespace, row.key
                     place = {"k_tenant": tenant, "k_namespace": row.namespace, "k_key": row.key}
@@ -402,8 +398,8 @@ class _Rotation:
         for row in found:
             # Once more, of what was read: it may have been put there since its page was.
             is_plain = not sealing.is_sealed(row["codec"])
-            if is_plain and not self._may_encrypt(row["place"]["k_tenant"]):
-                _name(self._refused, [_plain(row["place"])])
+            if is_plain and not self._may_encrypt(row["due"].tenant):
+                _name(self._refused, [_plain(row["due"])])
                 continue
             try:
                 stored = _resealed(self.db.keyring, Sealed(*(row[n] for n in Sealed._fields)))
@@ -419,7 +415,7 @@ class _Rotation:
                 "p_field_terms": OTHERS,
             }
             grows = table == "deltas" and not sealing.is_sealed(row["codec"])
-            changes.append((self._reseal(table, row), binds, grows))
+            changes.append(Change(self._reseal(table, row), binds, grows, row["due"]))
         return changes
 
     def _reseal(self, table: str, row: Mapping[str, Any]) -> Any:
@@ -443,7 +439,7 @@ class _Rotation:
         """Rid the text indexes of words that are gone."""
         d = self.db.dialect
         indexes = [index for index in TEXT_INDEXES if d.purge_text_index(index) is not None]
-        await self._write([(purge(d, index=index), {}, False) for index in indexes])
+        await self._write([Change(purge(d, index=index), {}) for index in indexes])
 
     async def _ask(self, statement: Any, binds: Mapping[str, Any]) -> Answer:
         def program() -> Program[Answer]:
@@ -453,8 +449,8 @@ class _Rotation:
 
     async def _write(self, changes: Sequence[Change]) -> None:
         def program() -> Program[None]:
-            for (statement, grows), alike in groupby(changes, lambda change: change[::2]):
-                binds = [bound for _, bound, _ in alike]
+            for (statement, grows), alike in groupby(changes, lambda one: (one[0], one.grows)):
+                binds = [change.binds for change in alike]
                 if not grows:
                     yield statement, binds if len(binds) > 1 else binds[0]
                     continue
@@ -472,12 +468,20 @@ class _Rotation:
             self._progress(Progress(self._done, self._total))
 
 
-Change = tuple[Any, dict[str, Any], bool]
-"""A statement, what it binds, and whether the checkpoint's size grows with it."""
+class Change(NamedTuple):
+    """A statement with its binds."""
+
+    statement: Any
+    binds: dict[str, Any]
+    grows: bool = False
+    """The checkpoint's size grows with it."""
+    due: Any = None
+    """The row of `statements.list_rows` that it writes anew."""
 
 
 def _as_read(due: Any, row: Any, payload: Any, place: dict[str, Any]) -> dict[str, Any]:
     return {
+        "due": due,
         "place": place,
         "codec": row.codec,
         "checksum": row.checksum,
@@ -500,18 +504,15 @@ def _resealed(keyring: Keyring, stored: Sealed) -> Sealed:
     return keyring.seal(*stored)
 
 
-def _plain(binds: Mapping[str, Any]) -> PlainRow:
-    """The name of a row, by its columns or by the binds of its place."""
-
-    def of(name: str) -> Any:
-        return binds.get(f"k_{name}", binds.get(name))
-
+def _plain(row: Any) -> PlainRow:
+    """The name of a row of `statements.list_rows`; a row of no log that is there has no thread."""
+    found = row._mapping
     return PlainRow(
-        of("tenant"),
-        decode_namespace(of("namespace")),
-        thread_id=of("thread_id"),
-        position=binds.get("p_seq", binds.get("seq")),
-        key=of("key"),
+        row.tenant,
+        decode_namespace(row.namespace or "/"),
+        thread_id=found.get("thread_id"),
+        position=found.get("seq"),
+        key=found.get("key"),
     )
 
 

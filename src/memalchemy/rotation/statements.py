@@ -27,7 +27,7 @@ from sqlalchemy import (
 from memalchemy.codec.items import OTHERS
 from memalchemy.codec.sealing import LEADING, OVERHEAD, SUFFIX
 from memalchemy.dialects import Dialect
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, LOG_KEY, of_log
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
 from memalchemy.search.scope import (
     EMBEDDINGS,
     HOUSE,
@@ -39,7 +39,7 @@ from memalchemy.search.scope import (
 )
 from memalchemy.statements import beyond, statement
 
-KEYS: dict[str, tuple[str, ...]] = {"deltas": (*LOG_KEY, "seq"), "store_items": ITEM_KEY}
+KEYS: dict[str, tuple[str, ...]] = {"deltas": ("log_id", "seq"), "store_items": ITEM_KEY}
 SCOPES = ("tenant", "all")
 WORDS = ("kept", "dropped")
 _TABLES: dict[str, Table] = {"deltas": DELTAS, "store_items": ITEMS}
@@ -95,17 +95,25 @@ def list_rows(d: Dialect, table: str, scope: str, after: bool) -> Executable:
     """A page of rows in the order of their keys: how each is stored, and how long it is."""
     source, key = _TABLES[table], KEYS[table]
     payload = source.c.payload if source is DELTAS else source.c.value
+    names: list[Any] = [source.c.tenant]
+    rows: Any = source
+    if source is DELTAS:
+        names += [THREADS.c.thread_id, THREADS.c.namespace]
+        rows = source.outerjoin(THREADS, same_log(THREADS, source))
     query = (
         select(
-            *(source.c[name] for name in key),
+            *(source.c[name] for name in key if name != "tenant"),
+            *names,
             *(value.label(name) for name, value in _states(d, source).items()),
             d.byte_length(payload).label("stored"),
         )
+        .select_from(rows)
         .where(_whose(source, scope))
         .order_by(*(source.c[name] for name in key))
         .limit(bindparam("p_limit"))
     )
-    return query.where(beyond(d, source, key[1:] if scope == "tenant" else key)) if after else query
+    compared = key[1:] if scope == "tenant" and key[0] == "tenant" else key
+    return query.where(beyond(d, source, compared)) if after else query
 
 
 @statement()

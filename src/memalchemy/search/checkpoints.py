@@ -13,10 +13,9 @@ from memalchemy.search.ranking import are_few, opening, ranked
 from memalchemy.search.relevance import Scored, in_order
 from memalchemy.statements import Program, statement
 
-_KEY = ("tenant", "thread_id", "namespace", "seq")
-_PLACE = _KEY[1:]
+_KEY = ("log_id", "seq")
+_PLACE = ("thread_id", "namespace")
 _SHOWN = (
-    "thread_id",
     "checkpoint_id",
     "parent_id",
     "seq",
@@ -25,9 +24,8 @@ _SHOWN = (
     "raw_size",
     "stored_size",
     "occurred_at",
-    "namespace",
 )
-"""In the order of the columns that make a `CheckpointInfo`."""
+"""In the order of the columns that make a `CheckpointInfo`, behind the thread's id."""
 
 
 @statement(below=(False, True), weighed=(False, True))
@@ -40,9 +38,17 @@ def search_checkpoints(d: Dialect, below: bool, weighed: bool) -> Executable:
     number), `within`'s, ``p_limit``, ``p_offset``.
     """
     found, asked = ranked(d.text_hits(below), _KEY)
-    order = (CHECKPOINTS.c.created_at.desc(), *(CHECKPOINTS.c[name].desc() for name in _PLACE))
+    order = (
+        CHECKPOINTS.c.created_at.desc(),
+        *(THREADS.c[name].desc() for name in _PLACE),
+        CHECKPOINTS.c.seq.desc(),
+    )
     best = d.once(
-        select(*(CHECKPOINTS.c[name] for name in (*_KEY, "created_at")), found.c.bits)
+        select(
+            *(CHECKPOINTS.c[name] for name in (*_KEY, "created_at")),
+            *(THREADS.c[name] for name in _PLACE),
+            found.c.bits,
+        )
         .select_from(found)
         .join(CHECKPOINTS, _same_place(CHECKPOINTS, found))
         .join(THREADS, same_log(THREADS, found))
@@ -54,12 +60,15 @@ def search_checkpoints(d: Dialect, below: bool, weighed: bool) -> Executable:
     )
     score = (cast(best.c.bits, Float) / asked).label("score")
     if not weighed:
-        query = select(*(best.c[name] for name in _PLACE), score)
+        query = select(*(best.c[name] for name in _KEY), score)
     else:
         words = DELTAS.alias("words")
         query = (
             select(
-                *((best if name in _PLACE else CHECKPOINTS).c[name] for name in _SHOWN),
+                best.c.thread_id,
+                *((best if name == "seq" else CHECKPOINTS).c[name] for name in _SHOWN),
+                best.c.namespace,
+                best.c.log_id,
                 score,
                 opening(words.c.search_text),
                 DELTAS.c.search_text,
@@ -69,23 +78,27 @@ def search_checkpoints(d: Dialect, below: bool, weighed: bool) -> Executable:
             .outerjoin(CHECKPOINTS, and_(_same_place(CHECKPOINTS, best), are_few(best)))
             .outerjoin(DELTAS, and_(_same_place(DELTAS, best), are_few(best)))
         )
-    order = (best.c.created_at.desc(), *(best.c[name].desc() for name in _PLACE))
+    order = (best.c.created_at.desc(), *(best.c[name].desc() for name in (*_PLACE, "seq")))
     return query.order_by(best.c.bits.desc(), *order)
 
 
 @statement()
 def read_found_checkpoints(d: Dialect) -> Executable:
-    """What hits show of the checkpoints that ``p_keys`` lists, of one tenant."""
-    listed = d.listed("p_keys", _PLACE)
-    places = select(listed.c.thread_id, listed.c.namespace, cast(listed.c.seq, BigInteger))
+    """The columns that a hit shows, of the checkpoints that ``p_keys`` lists."""
+    listed = d.listed("p_keys", _KEY)
+    places = select(listed.c.log_id, cast(listed.c.seq, BigInteger))
     return (
-        select(*(CHECKPOINTS.c[name] for name in _SHOWN), DELTAS.c.search_text)
+        select(
+            THREADS.c.thread_id,
+            *(CHECKPOINTS.c[name] for name in _SHOWN),
+            THREADS.c.namespace,
+            CHECKPOINTS.c.log_id,
+            DELTAS.c.search_text,
+        )
         .select_from(CHECKPOINTS)
         .join(DELTAS, _same_place(DELTAS, CHECKPOINTS))
-        .where(
-            CHECKPOINTS.c.tenant == bindparam("k_tenant", type_=CHECKPOINTS.c.tenant.type),
-            tuple_(*(CHECKPOINTS.c[name] for name in _PLACE)).in_(places),
-        )
+        .join(THREADS, same_log(THREADS, CHECKPOINTS))
+        .where(tuple_(*(CHECKPOINTS.c[name] for name in _KEY)).in_(places))
     )
 
 

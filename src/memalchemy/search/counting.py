@@ -16,7 +16,18 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from sqlalchemy import Executable, and_, bindparam, insert, or_, select, type_coerce, update
+from sqlalchemy import (
+    BigInteger,
+    Executable,
+    and_,
+    bindparam,
+    func,
+    insert,
+    or_,
+    select,
+    type_coerce,
+    update,
+)
 from sqlalchemy.types import NULLTYPE
 
 from memalchemy.dialects import Dialect
@@ -81,13 +92,16 @@ def bump_vectors(d: Dialect, removes: bool) -> Executable | None:
     if not d.counts_vector_changes:
         return None
     version = ITEMS.c.version + 1
+    nonce = bindparam("p_nonce", type_=BigInteger)
+    if removes:
+        meta = func.json_object("nonce", nonce, "removed", version)
+    else:
+        meta = func.json_set(ITEMS.c.meta, "$.nonce", nonce)
     values: dict[str, Any] = {
         "version": version,
-        "checksum": bindparam("p_nonce", type_=ITEMS.c.checksum.type),
+        "meta": meta,
         "updated_at": bindparam("p_now", type_=ITEMS.c.updated_at.type),
     }
-    if removes:
-        values["lifetime"] = version
     return update(ITEMS).where(_counter()).values(values).returning(ITEMS.c.version)
 
 
@@ -101,13 +115,12 @@ def begin_counting(d: Dialect) -> Executable | None:
         tenant=bindparam("k_tenant", type_=ITEMS.c.tenant.type),
         namespace=COUNTERS,
         key=bindparam("k_counter", type_=ITEMS.c.key.type),
-        meta={},
+        meta=func.json_object("nonce", bindparam("p_nonce", type_=BigInteger), "removed", 1),
         version=1,
         codec="none",
-        checksum=bindparam("p_nonce", type_=ITEMS.c.checksum.type),
+        checksum=0,
         created_at=now,
         updated_at=now,
-        lifetime=1,
         value=bindparam("p_path", type_=ITEMS.c.value.type),
     )
 
@@ -158,9 +171,9 @@ def _columns() -> list[Any]:
     return [
         type_coerce(ITEMS.c.value, NULLTYPE).label("path"),
         ITEMS.c.version,
-        ITEMS.c.checksum.label("nonce"),
+        func.json_extract(ITEMS.c.meta, "$.nonce").label("nonce"),
         type_coerce(ITEMS.c.created_at, NULLTYPE).label("born"),
-        ITEMS.c.lifetime.label("removed"),
+        func.json_extract(ITEMS.c.meta, "$.removed").label("removed"),
     ]
 
 

@@ -271,7 +271,8 @@ class InDatabase:
             return []
         binds: dict[str, Any] = {"p_limit": self._limit, "p_longest": self._longest}
         if among is not None:
-            (binds["p_keys"],) = key_lists(d, among, most=len(among))
+            (listed,) = key_lists(d, among, most=len(among))
+            binds |= listed
         if self._few and among is None and d.plans_for_values:
             statement = rank_few(d, metric=wanted.metric, below=wanted.below)
         else:

@@ -14,8 +14,7 @@ from memalchemy.search.ranking import are_few, opening, ranked
 from memalchemy.search.relevance import Scored, in_order
 from memalchemy.statements import Program, statement
 
-_KEY = ("tenant", "thread_id", "namespace", "seq")
-_PLACE = _KEY[1:]
+_KEY = ("log_id", "seq")
 _WHOLE = ("entry_key", "occurred_at", "stored_at", "codec", "checksum", "search_text", "payload")
 
 
@@ -29,9 +28,11 @@ def search_entries(d: Dialect, scope: str, weighed: bool) -> Executable:
     ``k_tenant``, ``k_namespace``, ``p_limit``, ``p_offset``.
     """
     found, asked = ranked(d.text_hits(), _KEY)
-    order = (DELTAS.c.stored_at.desc(), DELTAS.c.seq.desc(), DELTAS.c.thread_id.desc())
+    order = (DELTAS.c.stored_at.desc(), DELTAS.c.seq.desc(), THREADS.c.thread_id.desc())
     chosen = (
-        select(*(DELTAS.c[name] for name in (*_KEY, "stored_at")), found.c.bits)
+        select(
+            *(DELTAS.c[name] for name in (*_KEY, "stored_at")), THREADS.c.thread_id, found.c.bits
+        )
         .select_from(found)
         .join(DELTAS, _same_place(DELTAS, found))
         .join(THREADS, same_log(THREADS, found))
@@ -44,7 +45,7 @@ def search_entries(d: Dialect, scope: str, weighed: bool) -> Executable:
         chosen = chosen.where(THREADS.c.thread_id == bindparam("k_thread_id"))
     best = d.once(chosen, "best")
     score = (cast(best.c.bits, Float) / asked).label("score")
-    query = select(*(best.c[name] for name in _PLACE), score)
+    query = select(*(best.c[name] for name in (*_KEY, "thread_id")), score)
     if weighed:
         whole = DELTAS.alias("whole")
         query = (
@@ -59,13 +60,13 @@ def search_entries(d: Dialect, scope: str, weighed: bool) -> Executable:
 
 @statement()
 def read_found_entries(d: Dialect) -> Executable:
-    """The entries that ``p_keys`` lists, of one tenant, with what a hit shows."""
-    listed = d.listed("p_keys", _PLACE)
-    places = select(listed.c.thread_id, listed.c.namespace, cast(listed.c.seq, BigInteger))
-    return select(*(DELTAS.c[name] for name in (*_PLACE, *_WHOLE))).where(
-        DELTAS.c.tenant == bindparam("k_tenant", type_=DELTAS.c.tenant.type),
-        tuple_(*(DELTAS.c[name] for name in _PLACE)).in_(places),
-        is_entry(),
+    """The entries that ``p_keys`` lists, with what a hit shows."""
+    listed = d.listed("p_keys", _KEY)
+    places = select(listed.c.log_id, cast(listed.c.seq, BigInteger))
+    return (
+        select(*(DELTAS.c[name] for name in (*_KEY, *_WHOLE)), THREADS.c.thread_id)
+        .join(THREADS, same_log(THREADS, DELTAS))
+        .where(tuple_(*(DELTAS.c[name] for name in _KEY)).in_(places), is_entry())
     )
 
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy import Executable
 
 from memalchemy.dialects import Dialect
 from memalchemy.dialects.lists import lists
-from memalchemy.keys import encode_id
 from memalchemy.statements import Program
 
 CANDIDATES = 500
@@ -94,12 +94,11 @@ def in_order(
         if not ranked or (weighed and is_whole(ranked[0][1])):
             found += ranked
         else:
-            whole: dict[tuple[str, str, int], Any] = {}
-            keys = [(row.thread_id, row.namespace, row.seq) for _, row in ranked]
-            spelt = [(encode_id(thread), path, str(seq)) for thread, path, seq in keys]
-            for listed in lists(d, spelt):
-                for row in (yield read, {**binds, "p_keys": listed}):
-                    whole[row.thread_id, row.namespace, row.seq] = row
+            whole: dict[tuple[UUID, int], Any] = {}
+            keys = [(row.log_id, row.seq) for _, row in ranked]
+            for listed in lists(d, "p_keys", [(log_id, str(seq)) for log_id, seq in keys]):
+                for row in (yield read, {**binds, **listed}):
+                    whole[row.log_id, row.seq] = row
             found += [
                 (score, whole[key])
                 for key, (score, _) in zip(keys, ranked, strict=True)

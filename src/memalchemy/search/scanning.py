@@ -277,8 +277,8 @@ class InPython:
     def _alive(self, items: list[Item]) -> Program[set[Item]]:
         d, found = self.db.dialect, set[Item]()
         binds = {"k_tenant": self.wanted.tenant, "p_now": self.now}
-        for some in lists(d, items):
-            rows: Sequence[Any] = yield live_items(d), binds | {"p_keys": some}
+        for some in lists(d, "p_keys", items):
+            rows: Sequence[Any] = yield live_items(d), binds | some
             found |= {(row[0], row[1]) for row in rows}
         return found
 

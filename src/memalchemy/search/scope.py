@@ -97,9 +97,11 @@ Place = tuple[str, str]
 """An item's encoded namespace and its key."""
 
 
-def key_lists(d: Dialect, places: Iterable[Place], most: int = LISTED) -> Iterator[str]:
-    """*places* as values for `is_listed`, as many as it takes: of *most* each, or fewer."""
-    return lists(d, [(path, encode_id(key)) for path, key in places], most)
+def key_lists(d: Dialect, places: Iterable[Place], most: int = LISTED) -> Iterator[dict[str, Any]]:
+    """The binds of `is_listed` for *places*, in as many lists as it takes: of *most* each, or
+    fewer.
+    """
+    return lists(d, "p_keys", [(path, encode_id(key)) for path, key in places], most)
 
 
 def is_listed(d: Dialect, table: Any) -> ColumnElement[bool]:

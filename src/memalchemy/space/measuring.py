@@ -151,17 +151,18 @@ def measure_kinds(d: Dialect) -> Executable:
 @statement()
 def measure_logs(d: Dialect) -> Executable:
     """The logs of a tenant that hold most, and how many logs there are."""
-    key = (DELTAS.c.thread_id, DELTAS.c.namespace)
     payload, words_ = _lengths(d)
     held = (
-        select(*key, func.count().label("entries"), (payload + words_).label("held"))
+        select(DELTAS.c.log_id, func.count().label("entries"), (payload + words_).label("held"))
         .where(DELTAS.c.tenant == bindparam("k_tenant"))
-        .group_by(*key)
+        .group_by(DELTAS.c.log_id)
         .subquery("held")
     )
+    names = (THREADS.c.thread_id, THREADS.c.namespace)
     return (
-        select(held, func.count().over().label("logs"))
-        .order_by(held.c.held.desc(), held.c.thread_id, held.c.namespace)
+        select(*names, held.c.entries, held.c.held, func.count().over().label("logs"))
+        .join(THREADS, same_log(THREADS, held))
+        .order_by(held.c.held.desc(), *names)
         .limit(bindparam("p_limit"))
     )
 

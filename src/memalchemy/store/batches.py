@@ -105,7 +105,7 @@ class Batches(Shelf):
         statement = queries.read_items(self.db.dialect)
         with operation("store.get", tenant=self.db.tenant) as event:
             for listed in key_lists(self.db.dialect, wanted):
-                binds = {"k_tenant": self.db.tenant, "p_keys": listed}
+                binds = {"k_tenant": self.db.tenant} | listed
                 for row in await self._rows(statement, binds, connection, event):
                     event.payload_bytes += len(row.value)
                     name = wanted[row.namespace, row.key]
@@ -132,7 +132,7 @@ class Batches(Shelf):
         ending: list[Any] = []
         statement = queries.lifetimes_of_items(self.db.dialect)
         for listed in key_lists(self.db.dialect, wanted):
-            binds = {"k_tenant": self.db.tenant, "p_keys": listed}
+            binds = {"k_tenant": self.db.tenant} | listed
             ending += await self._rows(statement, binds, connection)
         if ending:
             await self._prolong(ending, connection)
@@ -165,7 +165,7 @@ class Batches(Shelf):
         def program() -> Program[int]:
             gone = 0
             for listed in key_lists(d, sorted(wanted)):
-                gone += (yield writing.remove_items(d), binds | {"p_keys": listed}).touched
+                gone += (yield writing.remove_items(d), binds | listed).touched
             return gone
 
         with operation("store.delete", tenant=self.db.tenant) as event:

@@ -63,7 +63,7 @@ async def _vectors(
     d = store.db.dialect
     vectors: dict[Place, list[Sequence[float]]] = {}
     for keys in key_lists(d, [one.place for one in found]):
-        binds = {"k_tenant": store.db.tenant, "p_keys": keys}
+        binds = {"k_tenant": store.db.tenant} | keys
         rows = await store._rows(queries.vectors_of_items(d), binds, connection, event, stale=True)
         for row in rows:
             if row.model == model:

@@ -287,7 +287,7 @@ async def _written(
     def program() -> Program[ImportedBatch]:
         there = {}
         for listed in key_lists(d, keys):
-            for row in (yield queries.read_items(d), binds | {"p_keys": listed}):
+            for row in (yield queries.read_items(d), binds | listed):
                 there[row.namespace, row.key] = row
         outcome, chosen = _decided(good, there, on_conflict, db.keyring)
         # In one order in every process: two that want the same rows do not block each other.
@@ -362,7 +362,7 @@ async def _vectors_of(db: Database, page: list[StoreItem]) -> dict[Place, list[d
     def program() -> Program[list[Any]]:
         rows: list[Any] = []
         for listed in key_lists(db.dialect, places):
-            binds = {"k_tenant": db.tenant, "p_keys": listed}
+            binds = {"k_tenant": db.tenant} | listed
             rows += yield queries.vectors_of_items(db.dialect), binds
         return rows
 

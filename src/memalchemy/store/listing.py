@@ -174,7 +174,7 @@ class Listing(Shelf):
             rows = yield queries.list_expired(d), values
             gone = 0
             for listed in key_lists(d, ((row.namespace, row.key) for row in rows)):
-                gone += (yield queries.drop_expired(d), values | {"p_keys": listed}).touched
+                gone += (yield queries.drop_expired(d), values | listed).touched
             return gone if rows else None
 
         removed = 0
@@ -287,7 +287,7 @@ class Listing(Shelf):
         missing = [place for place in places if place not in rows]
         statement = queries.read_items(self.db.dialect)
         for listed in key_lists(self.db.dialect, missing):
-            binds = {"k_tenant": self.db.tenant, "p_keys": listed}
+            binds = {"k_tenant": self.db.tenant} | listed
             for row in await self._rows(statement, binds, connection, event, stale=True):
                 rows[row.namespace, row.key] = row
         there = [rows[place] for place in places if place in rows]

@@ -394,7 +394,7 @@ def _replace_all(
     """Give items their vectors. *changes* has the number of the change of each namespace so far."""
     bare = [row for row, vectors in items if not vectors]
     for listed in key_lists(d, map(place_of, bare)):
-        yield drop_vectors_of(d), {"k_tenant": bare[0]["k_tenant"], "p_keys": listed}
+        yield drop_vectors_of(d), {"k_tenant": bare[0]["k_tenant"]} | listed
     written = []
     for row, vectors in items:
         if vectors:

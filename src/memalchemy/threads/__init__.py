@@ -16,7 +16,7 @@ from memalchemy.database import Database, HostConnection, off_loop
 from memalchemy.errors import DatabaseUnreachable, NotFound
 from memalchemy.events import Event, operation
 from memalchemy.keys import check_list, fork_of
-from memalchemy.log import Log, copy_log, delete_log, entering, entries, new_epoch
+from memalchemy.log import Log, append, copy_log, delete_log, entries, new_epoch, second_of
 from memalchemy.statements import Program
 from memalchemy.threads import coding
 from memalchemy.threads.reading import Reading
@@ -310,7 +310,7 @@ class ThreadLog(Reading):
         values |= {
             "p_expires_at": None if life is None else values["p_now"] + life,
             "p_epoch": new_epoch(),
-            "p_meta": {},
+            "p_checkpoint_id": None,
         }
         if not rows and after is None and expected is UNSET:
             return []
@@ -319,7 +319,7 @@ class ThreadLog(Reading):
             event.details["entries"] = len(rows)
             if d.single_statement_save and after is None and rows and not any(checked):
                 allotted = await self.db.write(
-                    lambda: entering.append(d, values, rows, expected),
+                    lambda: append.append_entries(d, values, rows, expected),
                     connection=connection,
                     event=event,
                     single=True,
@@ -328,7 +328,7 @@ class ThreadLog(Reading):
                     return list(range(allotted.next_seq - len(rows), allotted.next_seq))
 
             def program() -> Program[list[int]]:
-                placed = yield from entering.place(d, log, values, rows, expected, after)
+                placed = yield from append.place_entries(d, log, values, rows, expected, after)
                 if then is not None:
                     yield from then()
                 return placed
@@ -366,7 +366,7 @@ class ThreadLog(Reading):
 
     def _values(self, log: Log) -> dict[str, Any]:
         now = datetime.now(UTC)
-        return log.binds() | {"p_now": now, "p_updated_at": now, "p_stored_at": now}
+        return log.names() | {"p_now": now, "p_active_at": second_of(now), "p_stored_at": now}
 
 
 def _version(version: object) -> int | Unset:

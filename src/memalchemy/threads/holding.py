@@ -9,8 +9,8 @@ from typing import Any
 
 from memalchemy.contracts import UNSET
 from memalchemy.database import HostConnection
+from memalchemy.log import Head
 from memalchemy.log.entries import remove_all, standing
-from memalchemy.log.removing import Head
 from memalchemy.statements import Program
 from memalchemy.threads import ThreadLog
 from memalchemy.threads.reading import Reading

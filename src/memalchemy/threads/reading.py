@@ -156,9 +156,8 @@ class Reading:
         ids = [(encode_id(check_thread_id(thread_id)),) for thread_id in given]
         binds = {"k_tenant": self.db.tenant, "k_namespace": self._path, "p_now": datetime.now(UTC)}
         with operation("thread.read", tenant=self.db.tenant) as event:
-            for some in lists(d, ids):
-                values = binds | {"p_thread_ids": some}
-                rows = await self._ask(listing.list_named(d), values, connection, event)
+            for some in lists(d, "p_thread_ids", ids):
+                rows = await self._ask(listing.list_named(d), binds | some, connection, event)
                 found |= {row.thread_id: row.updated_at for row in rows}
         return found
 
@@ -211,6 +210,7 @@ class Reading:
             return []
         d = self.db.dialect
         binds: dict[str, Any] = {
+            **d.log_scope(self.db.tenant),
             "terms": d.text_terms(terms),
             "k_tenant": self.db.tenant,
             "k_namespace": self._path,

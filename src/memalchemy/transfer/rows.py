@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
+from uuid import UUID
 
 from memalchemy.codec import vectors
 
@@ -97,6 +98,8 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, UUID):
+        return value.hex
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return repr(float(value)) if math.isfinite(value) else repr(value)
     return repr(value)

@@ -20,7 +20,7 @@ from sqlalchemy import (
 
 from memalchemy.database.keymarks import MARKS
 from memalchemy.dialects import Dialect
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, LOG_KEY, THREADS, of_log
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, NAMES, THREADS, of_log
 from memalchemy.schema import EmbeddingRow, StoreItemRow
 from memalchemy.search.counting import COUNTERS
 from memalchemy.statements import beyond, bound, statement
@@ -32,7 +32,7 @@ HOUSE = "'~'"
 """The tenant of what the library keeps about the database itself, which is not copied."""
 
 _LISTED: dict[str, tuple[Table, tuple[str, ...]]] = {
-    "threads": (THREADS, LOG_KEY),
+    "threads": (THREADS, NAMES),
     "store_items": (ITEMS, ITEM_KEY),
 }
 _OF_A_LOG: dict[str, Table] = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}

@@ -218,8 +218,8 @@ class _Verification:
                 self.tally.add(
                     "orphan",
                     counted(row.orphans, "row", "rows")
-                    + f" of {table} without a thread, which nothing reads",
-                    Log(tenant, row.thread_id, row.namespace),
+                    + f" of {table} without a thread, which nothing reads (log {row.log_id})",
+                    tenant=tenant,
                 )
 
     async def _tenants(self) -> AsyncIterator[str]:

@@ -29,7 +29,6 @@ from memalchemy.verify.states import (
     is_closed,
     is_same_state,
     rebuilt,
-    since_fault,
     trace,
 )
 
@@ -206,7 +205,7 @@ class LogReading:
             return  # deleted since it was read
         if isinstance(result, Fault) and result.code == "key" and not self.db.keyring.seals:
             self.tally.closed += 1
-            if (wrong := wrong or since_fault(row)) is not None:
+            if wrong is not None:
                 self._add("depth", self._sentence(wrong), **_at(row))
             return
         if isinstance(result, Fault):
@@ -220,7 +219,7 @@ class LogReading:
             self._bases.put(row.seq, result, row.last_use)
         if row.checkpoint_id is not None:
             self._intact = (row.seq, row.checkpoint_id)
-        if (wrong := wrong or since_fault(row)) is not None:
+        if wrong is not None:
             self._add("depth", self._sentence(wrong), **_at(row))
         self._sizes(row, size)
 

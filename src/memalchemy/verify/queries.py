@@ -22,7 +22,7 @@ from memalchemy.dialects import TEXT_INDEXES, Dialect
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
-    LOG_KEY,
+    NAMES,
     STATES,
     THREADS,
     of_log,
@@ -97,7 +97,8 @@ def read_log(d: Dialect) -> Executable:
         THREADS.c.deleted_at,
         # Looked at by being read, as some of the columns of rows are.
         *(THREADS.c[name] for name in ("version", "epoch", "created_at", "updated_at")),
-        *(THREADS.c[name] for name in ("expires_at", "forked_thread", "forked_seq")),
+        *(THREADS.c[name] for name in ("active_at", "expires_at", "forked_from", "forked_seq")),
+        *(THREADS.c[name] for name in NAMES),
         d.json_readable(THREADS.c.meta).label("meta_readable"),
         last(DELTAS).label("last_row"),
         last(DELTAS, DELTAS.c.kind.not_in(words("write"))).label("last_but_writes"),
@@ -131,8 +132,8 @@ def read_rows(d: Dialect) -> Executable:
     """The rows of a range of positions with everything that they must agree with."""
     base, parent, child = DELTAS.alias("base"), CHECKPOINTS.alias("parent"), DELTAS.alias("child")
     columns = (
-        *("seq", "kind", "base_seq", "depth", "since_bytes", "raw_size", "codec", "checksum"),
-        *("status", "entry_key", "parent_seq", "label", "sort_key", "occurred_at", "stored_at"),
+        *("seq", "kind", "base_seq", "depth", "radix", "raw_size", "codec", "checksum"),
+        *("overwrites", "entry_key", "label", "occurred_at", "stored_at"),
     )
     last_use = (
         select(func.max(child.c.seq))
@@ -158,7 +159,6 @@ def read_rows(d: Dialect) -> Executable:
             d.json_readable(CHECKPOINTS.c.meta).label("meta_readable"),
             base.c.kind.label("base_kind"),
             base.c.depth.label("base_depth"),
-            base.c.since_bytes.label("base_since_bytes"),
             parent.c.seq.label("parent_at"),
             last_use.label("last_use"),
             DELTAS.c.payload,
@@ -189,7 +189,7 @@ def read_chain_at(d: Dialect) -> Executable:
         .select_from(first)
         # A base is always earlier; a damaged row that says otherwise must not go round for ever.
         .join(base, and_(base.c.seq == first.c.base_seq, base.c.seq < first.c.seq))
-        .where(*(base.c[name] == bindparam(f"k_{name}") for name in LOG_KEY))
+        .where(of_log(base))
     )
     chain = first.union_all(rest)
     return select(chain).order_by(chain.c.seq)
@@ -240,10 +240,10 @@ def list_orphans(d: Dialect, table: str) -> Executable:
     rows = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}[table]
     head: Any = select(literal_column("1")).select_from(THREADS).where(same_log(THREADS, rows))
     return (
-        select(rows.c.thread_id, rows.c.namespace, func.count(type_=Integer).label("orphans"))
+        select(rows.c.log_id, func.count(type_=Integer).label("orphans"))
         .where(rows.c.tenant == bindparam("k_tenant"), ~head.exists())
-        .group_by(rows.c.thread_id, rows.c.namespace)
-        .order_by(rows.c.thread_id, rows.c.namespace)
+        .group_by(rows.c.log_id)
+        .order_by(rows.c.log_id)
         .limit(bindparam("p_limit"))
     )
 

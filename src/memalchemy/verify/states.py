@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memalchemy.checkpoints.chain import RADIX, READABLE, base_depth
-from memalchemy.codec import deltas, items, sealing, writes, zsplice1
+from memalchemy.checkpoints.chain import CODEC, RADIX, base_depth
+from memalchemy.codec import deltas, items, sealing, writes
 from memalchemy.codec.sealing import Keyring
 from memalchemy.codec.values import Parts, state_size
 from memalchemy.errors import Corrupt, MemalchemyError
@@ -72,7 +72,7 @@ def chain_fault(row: Any) -> Fault | None:
     if row.kind == "snapshot":
         if row.base_seq is not None:
             return Fault(row.seq, "base", f"it is a snapshot and names a base, {row.base_seq}")
-        if row.depth != 0 or row.since_bytes != 0:
+        if row.depth != 0:
             return Fault(row.seq, "depth", f"it is a snapshot at depth {row.depth}, not 0")
         return None
     if row.base_seq is None:
@@ -83,7 +83,7 @@ def chain_fault(row: Any) -> Fault | None:
         return Fault(row.base_seq, "state-missing", "there is no row")
     if row.base_kind not in STATES:
         return Fault(row.seq, "base", f"its base, {row.base_seq}, is no state")
-    wanted = 0 if row.depth < 1 else base_depth(row.depth, max(row.status, RADIX))
+    wanted = 0 if row.depth < 1 else base_depth(row.depth, row.radix or RADIX)
     if row.depth < 1 or row.base_depth != wanted:
         return Fault(
             row.seq,
@@ -94,36 +94,17 @@ def chain_fault(row: Any) -> Fault | None:
     return None
 
 
-def since_fault(row: Any) -> Fault | None:
-    """Whether the bytes since the snapshot are fewer than those of the row and its base."""
-    if row.kind == "snapshot":
-        return None
-    least = row.base_since_bytes + sealing.plain_size(row.codec, len(row.payload))
-    # Then the base is the parent itself, and there is nothing between.
-    direct = row.base_depth == row.depth - 1
-    if row.since_bytes == least or (row.since_bytes > least and not direct):
-        return None
-    than = "" if direct else "at least "
-    return Fault(
-        row.seq, "depth", f"it counts {row.since_bytes} bytes since its snapshot, not {than}{least}"
-    )
-
-
 def rebuilt(row: Any, base: Parts | None, keyring: Keyring) -> Parts | Fault:
     """The state of a row on the state of its base (``None`` for a snapshot), or what is wrong."""
-    if sealing.inner(row.codec) not in READABLE:
+    if sealing.inner(row.codec) != CODEC:
         return Fault(row.seq, "codec", f"its codec is {row.codec!r}")
     try:
-        codec, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.payload))
+        _, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.payload))
         deltas.check_payload(payload, checksum)
     except UNREADABLE as error:
         return Fault(row.seq, unreadable(error), str(error))
     below = None if row.kind == "snapshot" else base or {}
     try:
-        if codec == zsplice1.NAME:
-            parts = zsplice1.rebuilt(below, payload)
-            zsplice1.check_state(parts, checksum)
-            return parts
         if below is None:
             parts = deltas.decode_snapshot(payload)
         else:

@@ -22,7 +22,8 @@ from sqlalchemy import (
 
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, UniqueViolation
-from memalchemy.log.removing import Head, lock_log, remove_log
+from memalchemy.log.delete import remove_log
+from memalchemy.log.heads import Head, lock_log
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
@@ -31,6 +32,7 @@ from memalchemy.log.tables import (
     Log,
     new_epoch,
     of_log,
+    second_of,
     words,
 )
 from memalchemy.statements import Program, statement
@@ -40,7 +42,7 @@ _TABLES: dict[str, Table] = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}
 
 @statement(table=("checkpoints", "deltas", "others", "writes"))
 def copy_rows(d: Dialect, table: str) -> Executable:
-    """Copy a log's rows up to ``p_until`` under another thread id and namespace; or of the deltas
+    """Copy a log's rows up to ``p_until`` under another key; or of the deltas
     the writes of checkpoints up to there, or the others.
     """
     source = _TABLES.get(table, DELTAS)
@@ -81,11 +83,14 @@ def copy_head(d: Dialect) -> Executable:
             "epoch": bindparam("p_epoch", type_=THREADS.c.epoch.type),
             "head_id": bindparam("p_head_id", type_=THREADS.c.head_id.type),
             "previous_id": null(),
-            "forked_thread": THREADS.c.thread_id,
+            "forked_from": THREADS.c.thread_id,
             "forked_seq": bindparam("p_until", type_=THREADS.c.forked_seq.type),
             "created_at": now,
             "updated_at": now,
+            "active_at": bindparam("p_active_at", type_=THREADS.c.active_at.type),
             "deleted_at": null(),
+            "thread_id": bindparam("p_thread_id", type_=THREADS.c.thread_id.type),
+            "namespace": bindparam("p_namespace", type_=THREADS.c.namespace.type),
         },
         [],
     )
@@ -127,8 +132,8 @@ def holds_anything(d: Dialect) -> Executable:
 
 def _copy(table: Table, changed: dict[str, Any], where: list[Any]) -> Executable:
     columns = {c.name: changed.get(c.name, c) for c in table.columns}
-    for name in ("thread_id", "namespace"):
-        columns[name] = bindparam(f"p_{name}", type_=table.c[name].type)
+    columns["log_id"] = bindparam("p_log_id", type_=table.c.log_id.type)
+    columns["signature"] = null()  # it is made for the place of a row
     selected = select(*(value.label(name) for name, value in columns.items())).where(
         and_(of_log(table), *where)
     )
@@ -182,6 +187,7 @@ def copy_log(
         written = yield last_write(d), source.binds() | {"p_until": until}
         last = max(until, written[0].seq or 0)
     values = source.binds() | {
+        "p_log_id": target.key,
         "p_thread_id": target.thread_id,
         "p_namespace": target.namespace,
         "p_until": until,
@@ -189,6 +195,7 @@ def copy_log(
         "p_head_id": head_id,
         "p_epoch": new_epoch(),
         "p_now": now,
+        "p_active_at": second_of(now),
     }
     try:
         yield copy_head(d), values

@@ -1,12 +1,16 @@
-"""Locking, sweeping, deleting: lock first, then look, in separate statements."""
+"""Deleting from one log: lock first, then look, in separate statements.
+
+A deleted log leaves a tombstone. A state goes only when it has no name and no other is built on it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any
 
 from sqlalchemy import (
+    ColumnElement,
     Executable,
     and_,
     bindparam,
@@ -21,65 +25,27 @@ from sqlalchemy import (
 
 from memalchemy.codec.text import MAX_TEXT
 from memalchemy.dialects import Dialect
+from memalchemy.dialects.lists import lists
 from memalchemy.errors import Conflict
-from memalchemy.log.resting import find_resting
+from memalchemy.keys import encode_id
+from memalchemy.log.dependencies import find_resting, without_needed
+from memalchemy.log.heads import Head, lock_log, lock_thread
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
-    LOG_KEY,
     STATES,
     THREADS,
     Log,
     binds,
     key_range,
     of_log,
-    of_thread,
     same_log,
     words,
 )
 from memalchemy.statements import Program, statement
 
-WAITING = timedelta(days=1)
+ORPHANED_AFTER = timedelta(days=1)
 """The age at which pending writes are removed if their checkpoint has no name."""
-
-
-class Head(NamedTuple):
-    """A row of ``threads`` as a program sees it under its lock."""
-
-    namespace: str
-    next_seq: int
-    epoch: int
-    head_id: str | None
-    expires_at: datetime | None
-    deleted_at: datetime | None
-    version: int
-
-    def is_live(self, now: datetime) -> bool:
-        return self.deleted_at is None and not self.is_expired(now)
-
-    def is_expired(self, now: datetime) -> bool:
-        return self.expires_at is not None and self.expires_at <= now
-
-
-_HEAD = [THREADS.c[name] for name in Head._fields]
-
-
-@statement()
-def read_head(d: Dialect) -> Executable:
-    """The head of a log, as it is."""
-    return select(*_HEAD).where(of_log(THREADS))
-
-
-@statement()
-def lock_log(d: Dialect) -> Executable:
-    """Lock one log."""
-    return d.lock(THREADS, of_log(THREADS), _HEAD)
-
-
-@statement()
-def lock_thread(d: Dialect) -> Executable:
-    """Lock all logs of a thread."""
-    return d.lock(THREADS, of_thread(THREADS), _HEAD)
 
 
 @statement()
@@ -103,8 +69,11 @@ def move_epoch(d: Dialect) -> Executable:
     )
 
 
+# --- States and writes that nothing needs --------------------------------------------------------
+
+
 @statement()
-def sweep_dead(d: Dialect) -> Executable:
+def sweep_states(d: Dialect) -> Executable:
     """Delete states that no name leads to, over any number of bases."""
     named = (
         select(DELTAS.c.seq, DELTAS.c.base_seq)
@@ -116,7 +85,7 @@ def sweep_dead(d: Dialect) -> Executable:
     alive = named.union_all(
         select(base.c.seq, base.c.base_seq)
         .join(named, base.c.seq == named.c.base_seq)
-        .where(*(base.c[name] == bindparam(f"k_{name}") for name in LOG_KEY))
+        .where(of_log(base))
     )
     return delete(DELTAS).where(
         of_log(DELTAS), DELTAS.c.kind.in_(words(*STATES)), DELTAS.c.seq.not_in(select(alive.c.seq))
@@ -125,16 +94,18 @@ def sweep_dead(d: Dialect) -> Executable:
 
 @statement()
 def sweep_writes(d: Dialect) -> Executable:
-    """Delete pending writes, put before ``p_waiting``, of checkpoints without a name."""
+    """Delete pending writes, put before ``p_orphaned``, of checkpoints without a name."""
     names = select(CHECKPOINTS.c.checkpoint_id).where(of_log(CHECKPOINTS))
-    waiting = DELTAS.c.stored_at < bindparam("p_waiting", type_=DELTAS.c.stored_at.type)
+    old = DELTAS.c.stored_at < bindparam("p_orphaned", type_=DELTAS.c.stored_at.type)
     return delete(DELTAS).where(
-        of_log(DELTAS), DELTAS.c.kind.in_(words("write")), waiting, DELTAS.c.label.not_in(names)
+        of_log(DELTAS), DELTAS.c.kind.in_(words("write")), old, DELTAS.c.label.not_in(names)
     )
 
 
 def sweep(d: Dialect, log: Log, now: datetime) -> Program[tuple[Head, int] | None]:
-    """Remove dead states of one log, under its lock; its head before and its epoch after."""
+    """Remove states and writes of one log that nothing needs, under its lock; its head before and
+    its epoch after.
+    """
     rows = yield lock_log(d), log.binds()
     if not rows:
         return None
@@ -147,37 +118,44 @@ def sweep_locked(
     d: Dialect, log: Log, now: datetime, *, renamed: bool, rewritten: bool = False
 ) -> Program[int]:
     """`sweep` for a caller that holds the lock, and has removed names or rewritten states."""
-    swept = yield sweep_dead(d), log.binds()
-    yield sweep_writes(d), log.binds() | {"p_waiting": now - WAITING}
+    swept = yield sweep_states(d), log.binds()
+    yield sweep_writes(d), log.binds() | {"p_orphaned": now - ORPHANED_AFTER}
     moved = swept.touched > 0 or rewritten
     if moved or renamed:
         yield move_epoch(d), log.binds() | {"p_moved": int(moved)}
     return swept.touched
 
 
-@statement(table=("checkpoints", "deltas", "entries"), scope=("log", "thread"))
-def empty(d: Dialect, table: str, scope: str) -> Executable:
-    """Delete the rows of a log, or of all logs of a thread; or of those the entries."""
-    target = CHECKPOINTS if table == "checkpoints" else DELTAS
-    gone = delete(target).where(of_log(target) if scope == "log" else of_thread(target))
+# --- Whole logs ----------------------------------------------------------------------------------
+
+
+def listed_logs(d: Dialect, logs: Iterable[Log]) -> Iterator[dict[str, Any]]:
+    """The binds that name *logs*, in as many lists as they take."""
+    return lists(d, "p_logs", [(log.key,) for log in logs])
+
+
+def is_listed(d: Dialect, table: Any) -> ColumnElement[bool]:
+    """A row is of one of the logs that `listed_logs` binds."""
+    names = d.listed("p_logs", ("log_id",))
+    return table.c.log_id.in_(select(names.c.log_id))  # type: ignore[no-any-return]
+
+
+_TABLES = {"checkpoints": CHECKPOINTS, "entries": DELTAS, "deltas": DELTAS, "threads": THREADS}
+
+
+@statement(table=tuple(_TABLES))
+def empty(d: Dialect, table: str) -> Executable:
+    """Delete the rows of some logs; or of those the entries."""
+    gone = delete(_TABLES[table]).where(is_listed(d, _TABLES[table]))
     return gone.where(DELTAS.c.kind.in_(words("entry"))) if table == "entries" else gone
 
 
 @statement()
-def remove_head(d: Dialect) -> Executable:
-    """Delete the head of a log for good, leaving no tombstone."""
-    return delete(THREADS).where(of_log(THREADS))
-
-
-@statement(scope=("log", "thread"))
-def bury(d: Dialect, scope: str) -> Executable:
-    """Turn the head of a log, or those of a thread, into tombstones: ids and the epoch alone."""
+def bury(d: Dialect) -> Executable:
+    """Turn the heads of some logs into tombstones: ids and the epoch alone."""
     return (
         update(THREADS)
-        .where(
-            of_log(THREADS) if scope == "log" else of_thread(THREADS),
-            THREADS.c.deleted_at.is_(None),
-        )
+        .where(is_listed(d, THREADS), THREADS.c.deleted_at.is_(None))
         .values(
             deleted_at=bindparam("p_now"),
             epoch=THREADS.c.epoch + 1,
@@ -186,7 +164,7 @@ def bury(d: Dialect, scope: str) -> Executable:
             head_id=null(),
             previous_id=null(),
             meta=bindparam("p_meta", type_=THREADS.c.meta.type),
-            forked_thread=null(),
+            forked_from=null(),
             forked_seq=null(),
             expires_at=null(),
         )
@@ -194,27 +172,23 @@ def bury(d: Dialect, scope: str) -> Executable:
 
 
 def delete_thread(d: Dialect, log: Log, now: datetime) -> Program[bool]:
-    """Delete all logs of a thread, leaving tombstones; whether a live one was there."""
-    rows = yield lock_thread(d), log.binds()
-    return (yield from _bury_locked(d, log, [Head._make(row) for row in rows], "thread", now))
+    """Delete all logs of the thread of *log*, leaving tombstones; whether a live one was there."""
+    rows = yield lock_thread(d), log.names()
+    return (yield from _bury_locked(d, [Head._make(row) for row in rows], now))
 
 
 def delete_log(d: Dialect, log: Log, now: datetime) -> Program[bool]:
     """Delete one log, leaving a tombstone; whether it was there. The thread's others stay."""
     rows = yield lock_log(d), log.binds()
-    return (yield from _bury_locked(d, log, [Head._make(row) for row in rows], "log", now))
+    return (yield from _bury_locked(d, [Head._make(row) for row in rows], now))
 
 
-def _bury_locked(
-    d: Dialect, log: Log, heads: list[Head], scope: str, now: datetime
-) -> Program[bool]:
-    if all(head.deleted_at is not None for head in heads):
-        # Writes of a life that did not begin may wait there.
-        yield empty(d, table="deltas", scope=scope), log.binds()
-        return False
-    yield empty(d, table="checkpoints", scope=scope), log.binds()
-    yield empty(d, table="deltas", scope=scope), log.binds()
-    yield bury(d, scope=scope), log.binds() | {"p_now": now, "p_meta": {}}
+def _bury_locked(d: Dialect, heads: Sequence[Head], now: datetime) -> Program[bool]:
+    for listed in listed_logs(d, (head.log for head in heads)):
+        yield empty(d, table="checkpoints"), listed
+        # Of a tombstone, too: writes of a life that did not begin may wait there.
+        yield empty(d, table="deltas"), listed
+        yield bury(d), listed | {"p_now": now, "p_meta": {}}
     return any(head.is_live(now) for head in heads)
 
 
@@ -228,11 +202,21 @@ def remove_log(
     rows = yield lock_log(d), log.binds()
     if not rows or not only_if(Head._make(rows[0])):
         return 0
-    gone = (yield empty(d, table="checkpoints", scope="log"), log.binds()).touched
-    gone += (yield empty(d, table="entries", scope="log"), log.binds()).touched
-    yield empty(d, table="deltas", scope="log"), log.binds()
-    yield remove_head(d), log.binds()
+    return (yield from remove_locked(d, [log]))
+
+
+def remove_locked(d: Dialect, logs: Sequence[Log]) -> Program[int]:
+    """`remove_log` of logs that the caller has locked."""
+    gone = 0
+    for listed in listed_logs(d, logs):
+        gone += (yield empty(d, table="checkpoints"), listed).touched
+        gone += (yield empty(d, table="entries"), listed).touched
+        yield empty(d, table="deltas"), listed
+        yield empty(d, table="threads"), listed
     return gone
+
+
+# --- One checkpoint ------------------------------------------------------------------------------
 
 
 @statement()
@@ -255,14 +239,12 @@ def remove_unneeded(d: Dialect) -> Executable:
     seq = bindparam("p_seq", type_=DELTAS.c.seq.type)
     child = DELTAS.alias("child")
     named = select(CHECKPOINTS.c.seq).where(of_log(CHECKPOINTS), CHECKPOINTS.c.seq == seq)
-    built_on = select(child.c.seq).where(
-        *(child.c[name] == bindparam(f"k_{name}") for name in LOG_KEY), child.c.base_seq == seq
-    )
+    built_on = select(child.c.seq).where(of_log(child), child.c.base_seq == seq)
     return (
         delete(DELTAS)
         .where(of_log(DELTAS), DELTAS.c.seq == seq, DELTAS.c.kind.in_(words(*STATES)))
         .where(~named.exists(), ~built_on.exists())
-        .returning(DELTAS.c.base_seq, DELTAS.c.depth, DELTAS.c.status)
+        .returning(DELTAS.c.base_seq, DELTAS.c.depth, DELTAS.c.radix)
     )
 
 
@@ -279,7 +261,7 @@ def remove_writes(d: Dialect) -> Executable:
 
 @statement()
 def read_words(d: Dialect) -> Executable:
-    """The words that a state is found by, and those of the next checkpoint of its log."""
+    """The search text of a state, and that of the next checkpoint of its log."""
     seq = bindparam("p_seq", type_=DELTAS.c.seq.type)
     following = (
         select(func.min(CHECKPOINTS.c.seq))
@@ -295,13 +277,13 @@ def read_words(d: Dialect) -> Executable:
 
 @statement()
 def replace_words(d: Dialect) -> Executable:
-    """Let a state be found by other words."""
+    """Give a state another search text."""
     here = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
     return update(DELTAS).where(of_log(DELTAS), here).values(binds(DELTAS, ["search_text"]))
 
 
-def hand_over_words(d: Dialect, log: Log, seq: int) -> Program[None]:
-    """Let the checkpoint after the state at *seq* be found by that one's words, too."""
+def _hand_over_words(d: Dialect, log: Log, seq: int) -> Program[None]:
+    """Add the search text of the state at *seq* to that of the checkpoint after it."""
     rows = yield read_words(d), log.binds() | {"p_seq": seq}
     if len(rows) < 2 or not rows[0].search_text:
         return
@@ -345,14 +327,51 @@ def delete_checkpoint(
     )
     seq: int | None = named[0].seq
     if superseded:
-        yield from hand_over_words(d, log, named[0].seq)
+        yield from _hand_over_words(d, log, named[0].seq)
     moved = False
     while seq is not None:
         gone = yield remove_unneeded(d), log.binds() | {"p_seq": seq}
         if not gone:
             break
         # A state at an odd depth is nobody's base, in any process, unless of another radix.
-        moved = moved or gone[0].depth % 2 == 0 or gone[0].status != 0
+        moved = moved or gone[0].depth % 2 == 0 or gone[0].radix is not None
         seq = gone[0].base_seq
     yield move_epoch(d), log.binds() | {"p_moved": int(moved)}
     return True
+
+
+# --- Some checkpoints ----------------------------------------------------------------------------
+
+
+@statement()
+def remove_writes_listed(d: Dialect) -> Executable:
+    """Delete the pending writes of some checkpoints; binds ``p_keys``, of `lists`."""
+    named = d.listed("p_keys", ("label",))
+    here = DELTAS.c.label.in_(select(named.c.label))
+    return delete(DELTAS).where(of_log(DELTAS), DELTAS.c.kind.in_(words("write")), here)
+
+
+@statement()
+def remove_names_listed(d: Dialect) -> Executable:
+    """Delete the names of some checkpoints; binds ``p_keys``, of `lists`."""
+    named = d.listed("p_keys", ("checkpoint_id",))
+    here = CHECKPOINTS.c.checkpoint_id.in_(select(named.c.checkpoint_id))
+    return delete(CHECKPOINTS).where(of_log(CHECKPOINTS), here)
+
+
+def delete_checkpoints(d: Dialect, log: Log, ids: Sequence[str], now: Any) -> Program[int]:
+    """Delete checkpoints with their writes, and the states that only they needed; how many.
+
+    Those that others rest on stay.
+    """
+    rows = yield lock_log(d), log.binds()
+    if not rows or not Head._make(rows[0]).is_live(now):
+        return 0
+    ids = yield from without_needed(d, log, ids)
+    gone = 0
+    for listed in lists(d, "p_keys", [(encode_id(one),) for one in ids]):
+        yield remove_writes_listed(d), log.binds() | listed
+        gone += (yield remove_names_listed(d), log.binds() | listed).touched
+    if gone:
+        yield from sweep_locked(d, log, now, renamed=True)
+    return gone

@@ -13,26 +13,26 @@ from typing import Any
 from sqlalchemy import CTE, Executable, Select, and_, bindparam, select
 
 from memalchemy.dialects import Dialect
-from memalchemy.log.tables import CHECKPOINTS, LOG_KEY, Log, of_log, same_log
+from memalchemy.log.tables import CHECKPOINTS, Log, of_log, same_log
 from memalchemy.statements import Program, statement
 
-HELD = (*LOG_KEY, "checkpoint_id")
+NAMED = ("log_id", "checkpoint_id")
 
 
-def held(d: Dialect, first: Select[Any]) -> CTE:
+def needed(d: Dialect, first: Select[Any]) -> CTE:
     """The checkpoints that those rest on that stay, over any number of steps.
 
-    *first* has the `HELD` columns of those that they rest on directly.
+    *first* has the `NAMED` columns of those that they rest on directly.
     """
-    start = first.cte("held", recursive=True, nesting=True)
+    start = first.cte("needed", recursive=True, nesting=True)
     here = and_(same_log(CHECKPOINTS, start), CHECKPOINTS.c.checkpoint_id == start.c.checkpoint_id)
     rest = (
-        select(*(CHECKPOINTS.c[name] for name in LOG_KEY), CHECKPOINTS.c.rests_on)
+        select(CHECKPOINTS.c.log_id, CHECKPOINTS.c.rests_on)
         .select_from(start)
         .join(CHECKPOINTS, here)
         .where(CHECKPOINTS.c.rests_on.is_not(None))
     )
-    return d.reached(start, rest, HELD)
+    return d.reached(start, rest, NAMED)
 
 
 @statement()
@@ -54,7 +54,7 @@ def list_resting(d: Dialect) -> Executable:
     return select(CHECKPOINTS.c.checkpoint_id, on).where(of_log(CHECKPOINTS), on.is_not(None))
 
 
-def without_held(d: Dialect, log: Log, ids: Sequence[str]) -> Program[list[str]]:
+def without_needed(d: Dialect, log: Log, ids: Sequence[str]) -> Program[list[str]]:
     """Those of *ids* that no checkpoint of the log rests on that is not one of them."""
     rows = yield list_resting(d), log.binds()
     below = {row.checkpoint_id: row.rests_on for row in rows}

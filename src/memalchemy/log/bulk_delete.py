@@ -1,4 +1,4 @@
-"""Removing from many logs at once: lock those that are free, then look, then remove a bounded lot.
+"""Deleting from many logs at once: lock those that are free, then look, then delete a bounded lot.
 
 A batch is a list of logs, bound as one value, and a number of rows: the statements are as many for
 a hundred logs as for one. A log that somebody is saving into is passed over, never waited for. What
@@ -8,8 +8,7 @@ has no name and no other is built on it.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -31,12 +30,12 @@ from sqlalchemy import (
 )
 
 from memalchemy.dialects import Dialect
-from memalchemy.keys import encode_id
-from memalchemy.log.resting import HELD, held
+from memalchemy.log.delete import is_listed, listed_logs, remove_locked
+from memalchemy.log.dependencies import NAMED
+from memalchemy.log.retention import goes, ranked
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
-    LOG_KEY,
     STATES,
     THREADS,
     Log,
@@ -51,18 +50,11 @@ LOGS, ROWS = 100, 2_000
 
 SCOPES = ("namespace", "tenant", "log", "thread")
 _ID = ("thread_id", "namespace")
-_ROW = (*LOG_KEY, "seq")
-_NAME = (*_ROW, "checkpoint_id")
-_TABLES = {
-    "checkpoints": CHECKPOINTS,
-    "entries": DELTAS,
-    "deltas": DELTAS,
-    "threads": THREADS,
-}
+_ROW = ("log_id", "seq")
 
 
 class Found(NamedTuple):
-    """A log that something is to be removed from."""
+    """A log that something is to be deleted from."""
 
     log: Log
     rows: int
@@ -72,7 +64,7 @@ class Found(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """What one batch did."""
+    """The result of one batch."""
 
     logs: list[Log]
     """Those that were free, and still there."""
@@ -82,41 +74,31 @@ class Removed(NamedTuple):
     """Whether it ended at its number of rows, and not because nothing was left."""
 
 
-def list_binds(logs: Iterable[Log]) -> dict[str, Any]:
-    """The binds that name a list of logs.
-
-    With the tenant in each: as a condition of its own it is one that PostgreSQL, before it has
-    statistics, takes for the best there is, and then reads the tenant's rows for each log anew.
-    """
-    names = [[encode_id(log.tenant), encode_id(log.thread_id), log.namespace] for log in logs]
-    return {"p_logs": json.dumps(names, ensure_ascii=False)}
-
-
-def batches(d: Dialect, found: Sequence[Found]) -> Iterator[list[Found]]:
+def batches(found: Sequence[Found]) -> Iterator[list[Found]]:
     """*found* in lots for one transaction each."""
     lot: list[Found] = []
-    rows = length = 0
+    rows = 0
     for one in found:
-        size = len(list_binds([one.log])["p_logs"].encode())
-        full = len(lot) == LOGS or rows + one.rows > ROWS
-        if lot and (full or length + size > (d.list_bytes or length + size)):
+        if lot and (len(lot) == LOGS or rows + one.rows > ROWS):
             yield lot
-            lot, rows, length = [], 0, 0
+            lot, rows = [], 0
         lot.append(one)
-        rows, length = rows + one.rows, length + size
+        rows += one.rows
     if lot:
         yield lot
 
 
-def _listed(d: Dialect, table: Any) -> ColumnElement[bool]:
-    names = d.listed("p_logs", LOG_KEY)
-    return tuple_(*(table.c[name] for name in LOG_KEY)).in_(
-        select(*(names.c[name] for name in LOG_KEY))
-    )
+def batch_binds(d: Dialect, logs: Sequence[Log]) -> dict[str, Any]:
+    """The binds that name the logs of a batch: `LOGS` are never more than one list takes."""
+    (listed,) = listed_logs(d, logs)
+    return listed
+
+
+# --- Finding logs --------------------------------------------------------------------------------
 
 
 def stale() -> ColumnElement[bool]:
-    """Idle since ``p_cutoff``, expired, or a tombstone past its day.
+    """Idle since ``p_cutoff``, expired, or a tombstone past its day (``p_buried``).
 
     A log is not idle while its thread is saved in a namespace above it: a graph may call a subgraph
     that has a memory of its own once in a while.
@@ -144,11 +126,12 @@ _WANTED = {"live": live, "stale": stale}
 
 def _within(scope: str, after: bool) -> list[ColumnElement[bool]]:
     """The heads of a tenant, or of a namespace, thread or log of it; behind a log, if there is one
-    to go on from, in the order of the primary key.
+    to go on from, in the order of thread and namespace.
     """
     named = {"namespace": ("namespace",), "tenant": (), "log": _ID, "thread": ("thread_id",)}
     found: list[ColumnElement[bool]] = [
-        THREADS.c[name] == bindparam(f"k_{name}") for name in ("tenant", *named[scope])
+        THREADS.c[name] == bindparam(f"k_{name}", type_=THREADS.c[name].type)
+        for name in ("tenant", *named[scope])
     ]
     if after:
         # As an index can read it: a row-wise comparison is not SQL everywhere.
@@ -162,50 +145,8 @@ def _within(scope: str, after: bool) -> list[ColumnElement[bool]]:
 
 @statement(which=tuple(_WANTED), scope=SCOPES)
 def count_logs(d: Dialect, which: str, scope: str) -> Executable:
-    """How many logs there are to go through."""
+    """The number of logs to go through."""
     return select(func.count()).select_from(THREADS).where(*_within(scope, False), _WANTED[which]())
-
-
-def _ranked(d: Dialect, of: FromClause) -> tuple[CTE, CTE]:
-    """The checkpoints of the logs *of*, each with whether the rules let it go; and those that one
-    rests on that they keep.
-    """
-    number = func.row_number().over(
-        partition_by=[CHECKPOINTS.c[name] for name in LOG_KEY], order_by=CHECKPOINTS.c.seq.desc()
-    )
-    numbered = (
-        select(
-            *(CHECKPOINTS.c[name] for name in (*_NAME, "rests_on", "ordinal", "occurred_at")),
-            (number - literal_column("1")).label("newer"),
-        )
-        .select_from(CHECKPOINTS)
-        .join(of, same_log(CHECKPOINTS, of))
-        .subquery("numbered")
-    )
-    goes = case((_beyond(numbered), literal_column("1")), else_=literal_column("0"))
-    names = [numbered.c[name] for name in (*_NAME, "rests_on")]
-    ranked = d.once(select(*names, goes.label("goes")), "ranked")
-    rested = select(
-        *(ranked.c[name] for name in LOG_KEY), ranked.c.rests_on.label("checkpoint_id")
-    ).where(ranked.c.goes == literal_column("0"), ranked.c.rests_on.is_not(None))
-    return ranked, held(d, rested)
-
-
-def _beyond(numbered: Any) -> ColumnElement[bool]:
-    """Whether every rule lets a checkpoint go; the newest never. Binds as `beyond_retention`."""
-    return and_(
-        numbered.c.newer > bindparam("p_keep"),
-        numbered.c.ordinal % bindparam("p_every", type_=CHECKPOINTS.c.ordinal.type)
-        != literal_column("0"),
-        numbered.c.occurred_at < bindparam("p_cutoff"),
-    )
-
-
-def _goes(ranked: CTE, stay: CTE) -> ColumnElement[bool]:
-    """Whether a checkpoint goes: the rules let it, and none rests on it that they keep."""
-    name = tuple_(*(ranked.c[column] for column in HELD))
-    needed = name.in_(select(*(stay.c[column] for column in HELD)))
-    return and_(ranked.c.goes != literal_column("0"), ~needed)
 
 
 def _flags(*flags: ColumnElement[int] | str) -> list[Any]:
@@ -223,12 +164,12 @@ def _positions(logs: FromClause, names: Select[Any]) -> Any:
     By grouping and not by joins: before PostgreSQL has statistics it takes a log for one row, and
     compares each row of a long log with each.
     """
-    key = [DELTAS.c[name] for name in LOG_KEY]
+    log = DELTAS.c.log_id
     state = DELTAS.c.kind.in_(words(*STATES))
     here = DELTAS.join(logs, same_log(DELTAS, logs))
-    states = select(*key, DELTAS.c.seq, *_flags("0", "0", "1", "0")).select_from(here).where(state)
+    states = select(log, DELTAS.c.seq, *_flags("0", "0", "1", "0")).select_from(here).where(state)
     bases = (
-        select(*key, DELTAS.c.base_seq.label("seq"), *_flags("0", "0", "0", "1"))
+        select(log, DELTAS.c.base_seq.label("seq"), *_flags("0", "0", "0", "1"))
         .select_from(here)
         .where(DELTAS.c.base_seq.is_not(None))
     )
@@ -243,18 +184,18 @@ def _positions(logs: FromClause, names: Select[Any]) -> Any:
 
 
 def _needless(position: Any) -> ColumnElement[bool]:
-    """Whether there is a state that neither has a name nor is built on."""
+    """There is a state that neither has a name nor is built on."""
     zero: ColumnElement[int] = literal_column("0")
     return and_(position.c.state != zero, position.c.named == zero, position.c.built_on == zero)
 
 
 @statement(scope=SCOPES, after=(True, False))
 def list_prunable(d: Dialect, scope: str, after: bool) -> Executable:
-    """A page of live logs: how many checkpoints each has, how many go, and how many states it has
-    that nothing needs.
+    """A page of live logs: the number of checkpoints of each, of those that go, and of states that
+    nothing needs.
     """
     page = (
-        select(*(THREADS.c[name] for name in LOG_KEY))
+        select(*(THREADS.c[name] for name in ("log_id", *_ID)))
         .where(*_within(scope, after), live(), THREADS.c.head_id.is_not(None))
         .order_by(*(THREADS.c[name] for name in _ID))
         .limit(bindparam("p_limit"))
@@ -262,21 +203,22 @@ def list_prunable(d: Dialect, scope: str, after: bool) -> Executable:
     )
     one: ColumnElement[int] = literal_column("1")
     zero: ColumnElement[int] = literal_column("0")
-    ranked, stay = _ranked(d, page)
-    goes = case((_goes(ranked, stay), one), else_=zero)
-    names = select(*(ranked.c[name] for name in _ROW), *_flags("1", goes, "0", "0"))
-    at = _positions(page, names)
+    names, stay = ranked(d, page)
+    going = case((goes(names, stay), one), else_=zero)
+    flagged = select(*(names.c[name] for name in _ROW), *_flags("1", going, "0", "0"))
+    at = _positions(page, flagged)
     needless = case((_needless(at), one), else_=zero)
     return (
         select(
-            *(at.c[name] for name in _ID),
+            *(page.c[name] for name in _ID),
             func.sum(at.c.named).label("names"),
             func.sum(at.c.going).label("going"),
             func.sum(needless).label("needless"),
         )
-        .group_by(*(at.c[name] for name in LOG_KEY))
-        .order_by(*(at.c[name] for name in _ID))
-        .add_cte(page, ranked, stay, nest_here=True)
+        .select_from(page.join(at, at.c.log_id == page.c.log_id))
+        .group_by(page.c.log_id, *(page.c[name] for name in _ID))
+        .order_by(*(page.c[name] for name in _ID))
+        .add_cte(page, names, stay, nest_here=True)
     )
 
 
@@ -302,23 +244,23 @@ _STANDING = (*_ID, "updated_at", "expires_at", "deleted_at")
 
 @statement()
 def find_listed(d: Dialect) -> Executable:
-    """Those of a list of logs that are there, and how they stand."""
-    return select(*(THREADS.c[name] for name in _STANDING)).where(_listed(d, THREADS))
+    """Those of a batch of logs that are there, with their times."""
+    return select(*(THREADS.c[name] for name in _STANDING)).where(is_listed(d, THREADS))
 
 
 @statement(wait=(True, False))
 def lock_listed(d: Dialect, wait: bool) -> Executable:
-    """Lock those of a list of logs that are there, and, without *wait*, free; how they stand.
+    """Lock those of a batch of logs that are there, and, without *wait*, free; with their times.
 
     Whether they are as wanted is for the caller to see: a condition that PostgreSQL takes for rare
     makes it look through all threads for each of the list.
     """
     columns = [THREADS.c[name] for name in _STANDING]
-    return d.lock(THREADS, _listed(d, THREADS), columns, skip_locked=not wait)
+    return d.lock(THREADS, is_listed(d, THREADS), columns, skip_locked=not wait)
 
 
 def is_wanted(row: Any, which: str, values: Mapping[str, Any]) -> bool:
-    """Whether a log that stands like this is ``live``, or ``stale``."""
+    """Tell if a log with such times is ``live``, or ``stale``."""
     expired = row.expires_at is not None and row.expires_at <= values["p_now"]
     if which == "live":
         return row.deleted_at is None and not expired
@@ -327,39 +269,42 @@ def is_wanted(row: Any, which: str, values: Mapping[str, Any]) -> bool:
     return expired or bool(row.updated_at < values["p_cutoff"])
 
 
-@statement()
-def forget_listed(d: Dialect) -> Executable:
-    """Remove names that the rules let go from a list of logs: ``p_limit`` of them, newest first, so
-    that at no time one is there without what it rests on.
-    """
-    return delete(CHECKPOINTS).where(_is_one_of(d, CHECKPOINTS, *_going(d, _ROW)))
+# --- Deleting ------------------------------------------------------------------------------------
 
 
 def _going(d: Dialect, columns: Sequence[str]) -> tuple[Select[Any], CTE, CTE]:
-    """What `forget_listed` removes, and two tables that have to be made for it."""
-    ranked, stay = _ranked(d, d.listed("p_logs", LOG_KEY))
+    """The rows that `forget_listed` removes, and two tables that have to be made for it."""
+    names, stay = ranked(d, d.listed("p_logs", ("log_id",)))
     rows = (
-        select(*(ranked.c[name] for name in columns))
-        .where(_goes(ranked, stay))
-        .order_by(*(ranked.c[name] for name in LOG_KEY), ranked.c.seq.desc())
+        select(*(names.c[name] for name in columns))
+        .where(goes(names, stay))
+        .order_by(names.c.log_id, names.c.seq.desc())
         .limit(bindparam("p_limit"))
     )
-    return rows, ranked, stay
+    return rows, names, stay
+
+
+@statement()
+def forget_listed(d: Dialect) -> Executable:
+    """Remove names that the rules let go from a batch of logs: ``p_limit`` of them, newest first,
+    so that at no time one is there without what it rests on.
+    """
+    return delete(CHECKPOINTS).where(_is_one_of(d, CHECKPOINTS, *_going(d, _ROW)))
 
 
 @statement()
 def forget_listed_writes(d: Dialect) -> Executable:
     """Delete the pending writes of the checkpoints whose names `forget_listed` removes next."""
-    rows, *made = _going(d, HELD)
+    rows, *made = _going(d, NAMED)
     going = d.once(rows, "going")
-    whose = tuple_(*(DELTAS.c[name] for name in (*LOG_KEY, "label")))
-    found = select(*(going.c[name] for name in HELD)).add_cte(*made, nest_here=True)
+    whose = tuple_(DELTAS.c.log_id, DELTAS.c.label)
+    found = select(*(going.c[name] for name in NAMED)).add_cte(*made, nest_here=True)
     return delete(DELTAS).where(DELTAS.c.kind.in_(words("write")), whose.in_(found))
 
 
 def _is_one_of(d: Dialect, table: Any, rows: Select[Any], *made: CTE) -> ColumnElement[bool]:
-    """Whether a row is one of *rows*, which are found once, whatever the planner thinks of them, in
-    tables that are *made* before.
+    """A row is one of *rows*, which are found once, whatever the planner thinks of them, in tables
+    that are *made* before.
     """
     found = d.once(rows, "found")
     each = select(*(found.c[name] for name in _ROW)).add_cte(*made, nest_here=True)
@@ -368,10 +313,10 @@ def _is_one_of(d: Dialect, table: Any, rows: Select[Any], *made: CTE) -> ColumnE
 
 @statement()
 def sweep_listed(d: Dialect) -> Executable:
-    """Delete states that neither have a name nor are built on, from a list of logs: ``p_limit`` of
+    """Delete states that neither have a name nor are built on, from a batch of logs: ``p_limit`` of
     them. Done again it deletes what those were built on.
     """
-    logs = d.listed("p_logs", LOG_KEY)
+    logs = d.listed("p_logs", ("log_id",))
     names = (
         select(*(CHECKPOINTS.c[name] for name in _ROW), *_flags("1", "0", "0", "0"))
         .select_from(CHECKPOINTS)
@@ -384,10 +329,10 @@ def sweep_listed(d: Dialect) -> Executable:
 
 @statement()
 def move_listed(d: Dialect) -> Executable:
-    """`move_epoch` for a list of logs whose newest name has stayed."""
+    """`move_epoch` for a batch of logs whose newest name has stayed."""
     return (
         update(THREADS)
-        .where(_listed(d, THREADS))
+        .where(is_listed(d, THREADS))
         .values(
             epoch=THREADS.c.epoch + bindparam("p_moved", type_=THREADS.c.epoch.type),
             version=THREADS.c.version + 1,
@@ -395,17 +340,10 @@ def move_listed(d: Dialect) -> Executable:
     )
 
 
-@statement(table=tuple(_TABLES))
-def empty_listed(d: Dialect, table: str) -> Executable:
-    """Delete the rows of a list of logs; or of those the entries."""
-    gone = delete(_TABLES[table]).where(_listed(d, _TABLES[table]))
-    return gone.where(DELTAS.c.kind.in_(words("entry"))) if table == "entries" else gone
-
-
 def _lock(
     d: Dialect, logs: list[Log], values: dict[str, Any], *, which: str, wait: bool
 ) -> Program[list[Log]]:
-    rows = yield lock_listed(d, wait=wait), list_binds(logs)
+    rows = yield lock_listed(d, wait=wait), batch_binds(d, logs)
     wanted = (row for row in rows if is_wanted(row, which, values))
     return [Log(logs[0].tenant, row.thread_id, row.namespace) for row in wanted]
 
@@ -420,7 +358,7 @@ def prune_listed(
     locked = yield from _lock(d, logs, rules, which="live", wait=wait)
     if not locked:
         return Removed([], 0, False)
-    values = rules | list_binds(locked) | {"p_limit": ROWS}
+    values = rules | batch_binds(d, locked) | {"p_limit": ROWS}
     yield forget_listed_writes(d), values
     gone = (yield forget_listed(d), values).touched
     swept = 0
@@ -441,11 +379,5 @@ def remove_listed(
     """Remove stale logs for good, tombstones included. *values* are the binds of `stale`."""
     # They were stale when they were listed; whether they still are shows under the lock.
     locked = yield from _lock(d, logs, values, which="stale", wait=wait)
-    if not locked:
-        return Removed([], 0, False)
-    listed = list_binds(locked)
-    gone = (yield empty_listed(d, table="checkpoints"), listed).touched
-    gone += (yield empty_listed(d, table="entries"), listed).touched
-    yield empty_listed(d, table="deltas"), listed
-    yield empty_listed(d, table="threads"), listed
+    gone = yield from remove_locked(d, locked)
     return Removed(locked, gone, False)

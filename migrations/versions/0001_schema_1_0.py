@@ -42,15 +42,15 @@ META_TERMS = """(
   FROM json_each({row}.meta))"""
 
 # Each text index of SQLite: its table, the columns that it is of, its own columns with what is
-# indexed, the condition that there is anything, and options. A search is of one tenant, or of one
-# namespace and all below it, so that is a word of the index as well: a common word of a small
-# tenant is found without reading all that holds it. The path is spelt so that what lies below
-# begins with it.
+# indexed (the first takes the least room), the condition that there is anything, and options. A
+# search is of one tenant, or of one namespace and all below it, so that is a word of the index as
+# well: a common word of a small tenant is found without reading all that holds it. The path is
+# spelt so that what lies below begins with it.
 INDEXES = {
     "deltas_search": (
         "deltas",
         "search_text",
-        {"scope": "'x' || lower(hex({row}.tenant))", "search_text": "{row}.search_text"},
+        {"search_text": "{row}.search_text", "scope": "'x' || lower(hex({row}.tenant))"},
         "{row}.search_text IS NOT NULL",
         f'tokenize="{FTS5_TOKENIZE}"',
     ),
@@ -65,9 +65,9 @@ INDEXES = {
         "store_items",
         "search_text, field_terms",
         {
-            "scope": "'x' || lower(hex({row}.tenant || char(31) || {row}.namespace))",
             "search_text": "{row}.search_text",
             "field_terms": "{row}.field_terms",
+            "scope": "'x' || lower(hex({row}.tenant || char(31) || {row}.namespace))",
         },
         "({row}.search_text IS NOT NULL OR {row}.field_terms IS NOT NULL)",
         f'tokenize="{FTS5_TOKENIZE}"',
@@ -75,7 +75,7 @@ INDEXES = {
 }
 
 # A vector that goes, whoever removes it, is counted: caches of the namespace look again. The
-# counter is called as `memalchemy.search.cache_versions` calls it; of a long path it knows the path.
+# counter is called as `memalchemy.search.counting` calls it; of a long path it knows the path.
 COUNT = (
     "UPDATE store_items SET version = version + 1, "
     "meta = json_object('nonce', abs(random() % 9007199254740992), 'removed', version + 1) "
@@ -305,23 +305,22 @@ def _create_tables(vector: sa.types.TypeEngine) -> None:
         _column("depth", sa.Integer()),
         _column("radix", sa.SmallInteger(), nullable=True),
         _column("overwrites", sa.SmallInteger(), nullable=True),
-        _column("raw_size", sa.BigInteger()),
         _column("codec", sa.String(16)),
         _column("checksum", sa.BigInteger()),
         _column("search_text", sa.Text(), nullable=True),
-        _column("occurred_at", _time()),
-        _column("stored_at", _time()),
+        _column("occurred_at", _time(), nullable=True),
+        _column("stored_at", _time(), nullable=True),
         _signature(),
         # Last, so that SQLite reads the columns before it without walking overflow pages.
         _column("payload", sa.LargeBinary()),
         *_key_of("deltas", "log_id", "seq"),
-        _check("deltas", "kind", "kind IN ('snapshot', 'delta', 'entry', 'write')"),
-        _check("deltas", "numbers", "seq > 0 AND depth >= 0 AND raw_size >= 0"),
+        _check("deltas", "numbers", "seq > 0 AND depth >= 0"),
         _check(
             "deltas",
-            "base",
-            "(kind = 'delta' AND base_seq IS NOT NULL AND base_seq < seq) "
-            "OR (kind <> 'delta' AND base_seq IS NULL)",
+            "kind",
+            "(kind = 'snapshot' AND base_seq IS NULL) OR (kind = 'delta' AND base_seq < seq) "
+            "OR (kind = 'entry' AND occurred_at IS NOT NULL AND stored_at IS NOT NULL) "
+            "OR (kind = 'write' AND label IS NOT NULL AND stored_at IS NOT NULL)",
         ),
         _refers("deltas", "threads", ("log_id",)),
         schema=_schema(),
@@ -478,7 +477,10 @@ def _postgresql_extras() -> None:
 
 
 def _oracle_extras() -> None:
-    for name, table in (("ix_deltas_search_text", "deltas"), ("ix_store_items_search", "store_items")):
+    for name, table in (
+        ("ix_deltas_search_text", "deltas"),
+        ("ix_store_items_search", "store_items"),
+    ):
         op.execute(
             f"CREATE INDEX {_qualified(name)} ON {_qualified(table)} "
             "(search_text) INDEXTYPE IS CTXSYS.CONTEXT "

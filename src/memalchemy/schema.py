@@ -180,12 +180,13 @@ class DeltaRow(Base):
     """The radix in which ``depth`` says what a state is based on; NULL is 2."""
     overwrites: Mapped[int | None] = mapped_column(SmallInteger)
     """1 for a write that replaces earlier ones in the same place; NULL is 0."""
-    raw_size: Mapped[int] = mapped_column(BigInteger)
     codec: Mapped[str] = mapped_column(String(16))
     checksum: Mapped[int] = mapped_column(BigInteger)
     search_text: Mapped[str | None] = mapped_column(Text)
-    occurred_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    stored_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    occurred_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """The time of an entry; the times of a state are its checkpoint's."""
+    stored_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """The time at which an entry or a write was stored."""
     signature: Mapped[bytes | None] = mapped_column(SIGNATURE)
     payload: Mapped[bytes] = mapped_column(Payload, deferred=True)
 
@@ -208,12 +209,12 @@ class DeltaRow(Base):
             ),
             unique=True,
         ).ddl_if(dialect="oracle"),
-        CheckConstraint("kind IN ('snapshot', 'delta', 'entry', 'write')", name="kind"),
-        CheckConstraint("seq > 0 AND depth >= 0 AND raw_size >= 0", name="numbers"),
+        CheckConstraint("seq > 0 AND depth >= 0", name="numbers"),
         CheckConstraint(
-            "(kind = 'delta' AND base_seq IS NOT NULL AND base_seq < seq) "
-            "OR (kind <> 'delta' AND base_seq IS NULL)",
-            name="base",
+            "(kind = 'snapshot' AND base_seq IS NULL) OR (kind = 'delta' AND base_seq < seq) "
+            "OR (kind = 'entry' AND occurred_at IS NOT NULL AND stored_at IS NOT NULL) "
+            "OR (kind = 'write' AND label IS NOT NULL AND stored_at IS NOT NULL)",
+            name="kind",
         ),
         _of_a_log(),
     )

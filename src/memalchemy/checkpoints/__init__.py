@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
 
 from memalchemy.checkpoints import diffing, queries
 from memalchemy.checkpoints.branching import Branching
@@ -34,7 +33,7 @@ from memalchemy.contracts import (
 )
 from memalchemy.database import Database, HostConnection
 from memalchemy.events import operation
-from memalchemy.keys import check_name
+from memalchemy.keys import check_name, new_checkpoint_id
 from memalchemy.log import delete_checkpoint, delete_log, delete_thread
 from memalchemy.mapping import Fallback, check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata
@@ -177,7 +176,10 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
         waits changes nothing.
         """
         log = self._log(thread_id)
-        checkpoint_id = check_name(checkpoint_id, "checkpoint_id") if checkpoint_id else uuid4().hex
+        if checkpoint_id:
+            check_name(checkpoint_id, "checkpoint_id")
+        else:
+            checkpoint_id = new_checkpoint_id()
         named = {"parent_id": parent_id, "expected_parent": expected_parent}
         for name, value in (named | {"lineage": lineage, "run_id": run_id}).items():
             if isinstance(value, str):

@@ -25,7 +25,7 @@ from memalchemy.codec.values import (
 )
 from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted, about
 
-CODEC = "zsplice2"
+CODEC = "splice"
 """The tag of this encoding, stored with each row so that the encoding can change."""
 
 MAX_CHAIN_DEPTH = 1024

@@ -34,7 +34,7 @@ from memalchemy.log.tables import (
 )
 from memalchemy.statements import Program, statement
 
-_LINK = ("seq", "base_seq", "depth", "raw_size", "codec", "checksum", "payload")
+_LINK = ("seq", "base_seq", "depth", "codec", "checksum", "payload")
 INFO = (
     "checkpoint_id",
     "parent_id",
@@ -100,6 +100,7 @@ def chain_of(which: str, *also: Any) -> Any:
         select(
             *also,
             CHECKPOINTS.c.checkpoint_id,
+            CHECKPOINTS.c.raw_size,
             THREADS.c.epoch.label("epoch"),
             *(DELTAS.c[name] for name in _LINK),
         )
@@ -110,9 +111,9 @@ def chain_of(which: str, *also: Any) -> Any:
         .cte("chain", recursive=True)
     )
     base = DELTAS.alias("base")
-    carried = [first.c[column.name] for column in also]
+    carried = [*(column.name for column in also), "checkpoint_id", "raw_size", "epoch"]
     return first.union_all(
-        select(*carried, first.c.checkpoint_id, first.c.epoch, *(base.c[name] for name in _LINK))
+        select(*(first.c[name] for name in carried), *(base.c[name] for name in _LINK))
         .select_from(first)
         # A base is always earlier; a damaged row that says otherwise must not go round for ever.
         .join(base, and_(base.c.seq == first.c.base_seq, base.c.seq < first.c.seq))

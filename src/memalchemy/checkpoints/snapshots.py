@@ -42,7 +42,7 @@ from memalchemy.log.tables import (
 )
 from memalchemy.statements import Program, beyond, statement
 
-_STATE = ("seq", "base_seq", "depth", "raw_size", "codec", "checksum", "payload")
+_STATE = ("seq", "base_seq", "depth", "codec", "checksum", "payload")
 
 
 @statement(which=("latest", "named", "highest"))
@@ -74,6 +74,7 @@ def read_snapshot(d: Dialect, which: str) -> Executable:
     writes = select(
         DELTAS.c.label.label("parent_id"),
         DELTAS.c.label.label("checkpoint_id"),
+        DELTAS.c.seq.label("raw_size"),
         DELTAS.c.seq.label("epoch"),
         *(DELTAS.c[name] for name in _STATE),
         DELTAS.c.overwrites,

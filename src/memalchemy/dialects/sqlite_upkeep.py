@@ -107,8 +107,8 @@ class Upkeep(Dialect):
     def rebuild_text_index(self, index: str) -> Sequence[Executable]:
         # Not 'rebuild': an index that keeps no content of its own does not know it.
         fill = {
-            "deltas_search": "INSERT INTO deltas_search(rowid, scope, search_text) "  # noqa: S608
-            f"SELECT rowid, {LOG_SCOPE}, search_text FROM deltas WHERE search_text IS NOT NULL",
+            "deltas_search": "INSERT INTO deltas_search(rowid, search_text, scope) "  # noqa: S608
+            f"SELECT rowid, search_text, {LOG_SCOPE} FROM deltas WHERE search_text IS NOT NULL",
             "checkpoints_meta": "INSERT INTO checkpoints_meta(rowid, terms) "  # noqa: S608
             f"SELECT rowid, {META_TERMS} FROM checkpoints WHERE meta <> '{{}}'",
             "store_items_search": "INSERT INTO store_items_search"  # noqa: S608

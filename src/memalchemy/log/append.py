@@ -59,22 +59,14 @@ from memalchemy.log.tables import (
 )
 from memalchemy.statements import Program, statement
 
-DELTA_COLUMNS = (
-    "kind",
-    "entry_key",
-    "label",
-    "base_seq",
-    "depth",
-    "radix",
-    "overwrites",
-    "raw_size",
-    "codec",
-    "checksum",
-    "search_text",
-    "occurred_at",
-    "stored_at",
+STATE = ("kind", "base_seq", "depth", "radix", "codec", "checksum", "search_text", "payload")
+ENTRY = (
+    *("entry_key", "codec", "checksum", "search_text", "occurred_at", "stored_at"),
     "payload",
 )
+WRITE = ("entry_key", "label", "overwrites", "codec", "checksum", "stored_at", "payload")
+"""The columns of a row by what it is of; the others are the same for all, or empty."""
+
 CHECKPOINT_COLUMNS = (
     "rests_on",
     "run_id",
@@ -102,8 +94,16 @@ def _position(head: Allotted) -> Position:
 # --- Rows ----------------------------------------------------------------------------------------
 
 
-def _delta_values() -> dict[str, Any]:
-    return row_key(DELTAS) | binds(DELTAS, DELTA_COLUMNS)
+_ROWS = {"state": STATE, "entry": ENTRY, "write": WRITE}
+
+
+def _row_values(of: str) -> dict[str, Any]:
+    values = row_key(DELTAS) | binds(DELTAS, _ROWS[of])
+    return values if of == "state" else values | _constant(of)
+
+
+def _constant(kind: str) -> dict[str, Any]:
+    return {"kind": words(kind)[0], "depth": literal_column("0")}
 
 
 def _checkpoint_values(previous: ColumnElement[Any]) -> dict[str, Any]:
@@ -130,10 +130,10 @@ def _replacement(seq: Any) -> dict[str, Any]:
     return binds(CHECKPOINTS, CHECKPOINT_COLUMNS) | {"parent_id": named, "seq": seq}
 
 
-@statement()
-def put_delta(d: Dialect) -> Executable:
+@statement(of=tuple(_ROWS))
+def put_row(d: Dialect, of: str) -> Executable:
     """Insert a row of the log at the allotted position."""
-    return insert(DELTAS).values(_delta_values() | binds(DELTAS, ["seq"]))
+    return insert(DELTAS).values(_row_values(of) | binds(DELTAS, ["seq"]))
 
 
 @statement()
@@ -197,7 +197,7 @@ def save(d: Dialect, first: str, condition: str, parent: bool, retain: bool) -> 
     else:
         head = advance("checkpoint", condition, based=first == "based", parent=parent).cte("head")
     seq = head.c.next_seq - literal_column("1")
-    rows = _delta_values() | {"seq": seq}
+    rows = _row_values("state") | {"seq": seq}
     named = _checkpoint_values(head.c.previous_id)
     named |= {"seq": seq, "ordinal": head.c.last_ordinal}
     delta = insert(DELTAS).from_select(list(rows), d.merging(_select(rows, head))).cte("delta")
@@ -258,7 +258,7 @@ def append_checkpoint(
         "p_previous_id": position.previous_id,
         "p_ordinal": head.last_ordinal,
     }
-    yield put_delta(d), placed
+    yield put_row(d, of="state"), placed
     if d.upserts:
         yield put_checkpoint(d), placed
     else:
@@ -274,7 +274,7 @@ def append_checkpoint(
 
 _ROW: tuple[str, ...] = (
     *("log_id", "tenant", "checkpoint_id", "parent_id", "back", "base_checksum"),
-    *dict.fromkeys((*DELTA_COLUMNS, *CHECKPOINT_COLUMNS)),
+    *dict.fromkeys((*STATE, *CHECKPOINT_COLUMNS)),
 )
 _LOG = ("log_id", *NAMES, "epoch", "count", "checkpoint_id", "now", "active_at", "expires_at")
 
@@ -306,7 +306,7 @@ def save_many(d: Dialect, first: str) -> Executable | None:
     seq = head.c.next_seq - rows.c.back
     joined = rows.join(head, rows.c.log_id == head.c.log_id)
     key: dict[str, ColumnElement[Any]] = {name: rows.c[name] for name in ("log_id", "tenant")}
-    deltas = key | {name: rows.c[name] for name in DELTA_COLUMNS} | {"seq": seq}
+    deltas = key | {name: rows.c[name] for name in STATE} | {"seq": seq}
     parent = func.coalesce(rows.c.parent_id, head.c.previous_id)
     named = key | {name: rows.c[name] for name in ("checkpoint_id", *CHECKPOINT_COLUMNS)}
     later = _count(new, rows, new.c.back < rows.c.back)
@@ -435,31 +435,17 @@ def _position_in_group(
 
 # --- Entries -------------------------------------------------------------------------------------
 
-ENTRY = ("entry_key", "raw_size", "codec", "checksum", "search_text", "occurred_at", "payload")
-"""The columns that differ from entry to entry; the others are `_NO_STATE`."""
-
-_NO_STATE = {
-    "p_kind": "entry",
-    "p_label": None,
-    "p_base_seq": None,
-    "p_depth": 0,
-    "p_radix": None,
-    "p_overwrites": None,
-}
-"""The columns of an entry that are for states and writes."""
+_OWN = tuple(name for name in ENTRY if name != "stored_at")
+"""The columns that differ from entry to entry of one append."""
 
 
 def _entry_types(columns: Sequence[str]) -> dict[str, Any]:
     return {name: DELTAS.c[name].type for name in columns}
 
 
-def _constant() -> dict[str, Any]:
+def _common() -> dict[str, Any]:
     """The columns that all entries of one append have in common."""
-    return (
-        row_key(DELTAS)
-        | {"kind": words("entry")[0], "depth": literal_column("0")}
-        | binds(DELTAS, ["stored_at"])
-    )
+    return row_key(DELTAS) | _constant("entry") | binds(DELTAS, ["stored_at"])
 
 
 @statement(condition=("any", "none", "version"))
@@ -474,11 +460,9 @@ def put_new_entries(d: Dialect, condition: str) -> Executable | None:
         advance("entries", condition) if condition == "version" else begin(d, "entries", condition)
     )
     head = changed.cte("head")
-    rows = d.arrays("e", {"back": THREADS.c.next_seq.type} | _entry_types(ENTRY))
+    rows = d.arrays("e", {"back": THREADS.c.next_seq.type} | _entry_types(_OWN))
     values = (
-        _constant()
-        | {name: rows.c[name] for name in ENTRY}
-        | {"seq": head.c.next_seq - rows.c.back}
+        _common() | {name: rows.c[name] for name in _OWN} | {"seq": head.c.next_seq - rows.c.back}
     )
     source = _select(values, rows.join(head, literal_column("true")))
     put = insert(DELTAS).from_select(list(values), source).cte("put")
@@ -490,8 +474,8 @@ def put_entries(d: Dialect) -> Executable | None:
     """Insert entries, sent as arrays, at positions that were allotted."""
     if not d.groups_saves:
         return None
-    rows = d.arrays("e", _entry_types((*ENTRY, "seq")))
-    values = _constant() | {name: rows.c[name] for name in (*ENTRY, "seq")}
+    rows = d.arrays("e", _entry_types((*_OWN, "seq")))
+    values = _common() | {name: rows.c[name] for name in (*_OWN, "seq")}
     return insert(DELTAS).from_select(list(values), _select(values, rows))
 
 
@@ -519,7 +503,7 @@ def append_entries(
     placed = [dict(row) | {"p_back": count - at} for at, row in enumerate(rows)]
     given = dict(values) | {"p_expected": expected, "p_count": count}
     query = put_new_entries(d, condition=_condition(expected))
-    answer = yield query, given | _arrays(placed, ("back", *ENTRY))
+    answer = yield query, given | _arrays(placed, ("back", *_OWN))
     return Allotted._make(answer[0]) if answer else None
 
 
@@ -604,10 +588,10 @@ def _put(d: Dialect, values: Mapping[str, Any], rows: list[dict[str, Any]]) -> P
     if not rows:
         return
     if d.groups_saves:
-        yield put_entries(d), dict(values) | _arrays(rows, (*ENTRY, "seq"))
+        yield put_entries(d), dict(values) | _arrays(rows, (*_OWN, "seq"))
         return
-    whole = [_NO_STATE | dict(values) | row for row in rows]
-    yield put_delta(d), whole[0] if len(whole) == 1 else whole
+    whole = [dict(values) | row for row in rows]
+    yield put_row(d, of="entry"), whole[0] if len(whole) == 1 else whole
 
 
 # --- Pending writes ------------------------------------------------------------------------------
@@ -620,7 +604,7 @@ def put_write(d: Dialect) -> Executable | None:
         return None
     head = begin(d, "write").cte("head")
     seq = (head.c.next_seq - literal_column("1")).label("seq")
-    values = _delta_values() | {"seq": seq}
+    values = _row_values("write") | {"seq": seq}
     put = insert(DELTAS).from_select(list(values), _select(values, head)).cte("put")
     return select(seq).add_cte(put)
 
@@ -633,5 +617,5 @@ def append_write(d: Dialect, values: Mapping[str, Any]) -> Program[bool]:
         return bool((yield put_write(d), values))
     head = yield from allotted(d, "write", values)
     if head is not None:
-        yield put_delta(d), dict(values) | {"p_seq": head.next_seq - 1}
+        yield put_row(d, of="write"), dict(values) | {"p_seq": head.next_seq - 1}
     return head is not None

@@ -97,7 +97,7 @@ def remove_entries(d: Dialect, which: str) -> Executable:
 @statement()
 def edit_entry(d: Dialect) -> Executable:
     """Give an entry another value; its position, key and times stay."""
-    names = ("raw_size", "codec", "checksum", "search_text", "payload")
+    names = ("codec", "checksum", "search_text", "payload")
     here = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
     return update(DELTAS).where(of_log(DELTAS), is_entry(), here).values(binds(DELTAS, names))
 

@@ -48,7 +48,6 @@ def encoded(value: Any, index_text: bool, keyring: Keyring) -> Row:
     stored = keyring.seal(codec.CODEC, checksum, payload)
     indexed = index_text and keyring.reveals("text")
     return {
-        "p_raw_size": len(payload),
         "p_codec": stored.codec,
         "p_checksum": stored.checksum,
         "p_search_text": codec.search_text(value, {}) if indexed else None,

@@ -234,7 +234,7 @@ class LogReading:
             return rebuilt(row, None, keyring)  # which says so, or that its bytes are damaged
         base = self._bases.get(row.base_seq) if row.base_kind is not None else None
         if row.kind == "snapshot" or base is not None:
-            result = await off_loop(max(row.raw_size, 0), partial(rebuilt, row, base, keyring))
+            result = await off_loop(max(row.raw_size or 0, 0), partial(rebuilt, row, base, keyring))
             if not isinstance(result, Fault):
                 return result
         chain = await self._ask(queries.read_chain_at(self.db.dialect), p_seq=row.seq)
@@ -262,12 +262,12 @@ class LogReading:
             self._later_parents.append((row.seq, row.parent_at, row.checkpoint_id))
 
     def _sizes(self, row: Any, size: int) -> None:
-        facts = [("raw_size", row.raw_size, size)]
-        if row.checkpoint_id is not None:
-            facts += [
-                ("the checkpoint's raw_size", row.named_raw_size, size),
-                ("the checkpoint's stored_size", row.named_stored_size, len(row.payload)),
-            ]
+        if row.checkpoint_id is None:
+            return
+        facts = [
+            ("raw_size", row.raw_size, size),
+            ("stored_size", row.stored_size, len(row.payload)),
+        ]
         for name, recorded, found in facts:
             if recorded != found:
                 self._add(
@@ -422,7 +422,7 @@ def _batches(found: Sequence[Any]) -> Iterator[tuple[int, int]]:
     for index, row in enumerate(found):
         low = row.seq if low is None else low
         rows += 1
-        size += max((row.raw_size if row.stored_size is None else row.stored_size) or 0, 0)
+        size += max(row.stored or 0, 0)
         if rows == BATCH_ROWS or size >= BATCH_BYTES or index == len(found) - 1:
             yield low, row.seq
             low, rows, size = None, 0, 0

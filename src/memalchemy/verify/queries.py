@@ -117,10 +117,8 @@ def _in_range(table: Any) -> Any:
 @statement()
 def list_positions(d: Dialect) -> Executable:
     """The next positions of a log, and what reading each may take."""
-    at = and_(same_log(CHECKPOINTS, DELTAS), CHECKPOINTS.c.seq == DELTAS.c.seq)
     return (
-        select(DELTAS.c.seq, DELTAS.c.raw_size, CHECKPOINTS.c.stored_size)
-        .select_from(DELTAS.outerjoin(CHECKPOINTS, at))
+        select(DELTAS.c.seq, d.byte_length(DELTAS.c.payload).label("stored"))
         .where(of_log(DELTAS), DELTAS.c.seq > bindparam("p_after", type_=DELTAS.c.seq.type))
         .order_by(DELTAS.c.seq)
         .limit(bindparam("p_limit"))
@@ -132,7 +130,7 @@ def read_rows(d: Dialect) -> Executable:
     """The rows of a range of positions with everything that they must agree with."""
     base, parent, child = DELTAS.alias("base"), CHECKPOINTS.alias("parent"), DELTAS.alias("child")
     columns = (
-        *("seq", "kind", "base_seq", "depth", "radix", "raw_size", "codec", "checksum"),
+        *("seq", "kind", "base_seq", "depth", "radix", "codec", "checksum"),
         *("overwrites", "entry_key", "label", "occurred_at", "stored_at"),
     )
     last_use = (
@@ -151,8 +149,8 @@ def read_rows(d: Dialect) -> Executable:
             CHECKPOINTS.c.checkpoint_id,
             CHECKPOINTS.c.rests_on,
             under.c.seq.label("rests_at"),
-            CHECKPOINTS.c.raw_size.label("named_raw_size"),
-            CHECKPOINTS.c.stored_size.label("named_stored_size"),
+            CHECKPOINTS.c.raw_size,
+            CHECKPOINTS.c.stored_size,
             CHECKPOINTS.c.run_id,
             CHECKPOINTS.c.occurred_at.label("named_occurred_at"),
             CHECKPOINTS.c.created_at.label("named_created_at"),

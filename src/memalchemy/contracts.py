@@ -32,7 +32,7 @@ Seconds = float | int | timedelta
 
 @dataclass(frozen=True, slots=True)
 class CheckpointInfo:
-    """What is known of a checkpoint without reading its state.
+    """A checkpoint, without its state.
 
     ``seq`` is its position in the thread's log: order comes from it, never from a clock.
     ``parent_id`` is the checkpoint that its state was derived from (it may be deleted by now).
@@ -50,6 +50,7 @@ class CheckpointInfo:
     raw_size: int
     stored_size: int
     occurred_at: datetime
+    namespace: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The same fields as a dict, the one shape that metadata queries return."""

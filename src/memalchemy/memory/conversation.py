@@ -34,7 +34,6 @@ from memalchemy.memory.summarised import Beginning, Beginnings, Said, managed, w
 from memalchemy.messages import is_user_turn, role_of
 from memalchemy.state import Message, Role
 from memalchemy.threads import ThreadLog
-from memalchemy.threads.holding import hold, replace_suffix
 
 TRIES = 20
 NAMESPACE = ("conversation",)
@@ -270,7 +269,7 @@ class Conversation(Exchanging):
             await self._replace(records, connection, no_longer)
             return
         async with within(self.log.db, connection) as tx:
-            await hold(self.log, self.thread_id, tx)
+            await self.log.hold(self.thread_id, tx)
             known = await self._replace(records, tx)
             await self._beginnings.restore(rest, tx)
         if connection is None:
@@ -289,7 +288,7 @@ class Conversation(Exchanging):
             TypeError: it is no text; nothing was written.
         """
         async with within(self.log.db, connection) as tx:
-            await hold(self.log, self.thread_id, tx)
+            await self.log.hold(self.thread_id, tx)
             known = await self._beginnings.read(tx)
             rest = {} if known is None else known.rest
             told = {"summary": text, "summarized": summarized}
@@ -314,12 +313,11 @@ class Conversation(Exchanging):
             if same == len(records) == len(known.records) and clearing is None:
                 return known
             try:
-                await replace_suffix(
-                    self.log,
+                await self.log.replace_suffix(
                     self.thread_id,
                     known.positions[same - 1] if same else 0,
                     records[same:],
-                    clearing,
+                    clearing=clearing,
                     expected_version=0 if known.seen is None else known.seen.version,
                     connection=connection,
                 )

@@ -20,7 +20,6 @@ from memalchemy.memory.summarised import within
 from memalchemy.messages import calls_of, results_of
 from memalchemy.state import Message
 from memalchemy.threads import ThreadLog
-from memalchemy.threads.holding import hold
 
 EXCHANGE = "exchange"
 """The last part of the namespace where it lies."""
@@ -74,7 +73,7 @@ class Exchanging:
         calls = Message.of(message)
         _check_calls(calls_of(calls))
         async with within(self.log.db, connection) as tx:
-            head = await hold(self._open, self.thread_id, tx)
+            head = await self._open.hold(self.thread_id, tx)
             if head is not None and await self._read(tx) is not None:
                 raise Conflict(
                     f"a tool exchange is open in thread {self.thread_id!r}: commit or abort it "
@@ -141,7 +140,7 @@ class Exchanging:
     ) -> ToolExchange | None:
         """End the open exchange without a trace in the conversation; what it was, or ``None``."""
         async with within(self.log.db, connection) as tx:
-            await hold(self._open, self.thread_id, tx)
+            await self._open.hold(self.thread_id, tx)
             found = await self._read(tx)
             if found is not None:
                 await self._open.clear(self.thread_id, connection=tx)
@@ -152,7 +151,7 @@ class Exchanging:
     async def _answered(self, results: Sequence[Any], tx: HostConnection) -> ToolExchange:
         """The open exchange with *results*, which are kept; nobody else changes it meanwhile."""
         given = [Message.of(result) for result in results]
-        await hold(self._open, self.thread_id, tx)
+        await self._open.hold(self.thread_id, tx)
         found = await self._read(tx)
         if found is None:
             raise NotFound(f"no tool exchange is open in thread {self.thread_id!r}")

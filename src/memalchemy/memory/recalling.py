@@ -19,7 +19,6 @@ from memalchemy.database.sharing import shared
 from memalchemy.keys import check_thread_id
 from memalchemy.memory.records import Held, held
 from memalchemy.threads import ThreadLog
-from memalchemy.threads.reading import scan_at_once
 
 MAX_BYTES = 64 * 1024 * 1024
 """Held of all conversations, about: a character counts as a byte."""
@@ -113,7 +112,7 @@ async def recall(log: ThreadLog, thread_id: str, connection: HostConnection | No
     """
     recollection, key = Recollection.of(log.db), _key(log, thread_id)
     before = recollection.get(key)
-    reading, new = await scan_at_once(log, thread_id, _new, before.seen, connection)
+    reading, new = await log.read_columns(thread_id, _new, before.seen, connection)
     known = before.grown(reading, new)
     if connection is None:
         recollection.put(key, known)

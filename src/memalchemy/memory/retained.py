@@ -14,7 +14,7 @@ from typing import Any
 
 from memalchemy import _forks
 from memalchemy.checkpoints import Checkpointer
-from memalchemy.checkpoints.chain import MAX_CHAIN_DEPTH
+from memalchemy.checkpoints.skip_deltas import MAX_CHAIN_DEPTH
 from memalchemy.codec.values import encode_state, frozen
 from memalchemy.contracts import Progress, Retention, Seconds, to_lifetime
 from memalchemy.database import Database, HostConnection

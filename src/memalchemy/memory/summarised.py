@@ -20,13 +20,13 @@ from pydantic import PrivateAttr
 from memalchemy.codec.values import encode_value
 from memalchemy.contracts import LogReading
 from memalchemy.database import Database, HostConnection
+from memalchemy.log import Head
 from memalchemy.memory.managers import ConversationManager
 from memalchemy.memory.managers.summaries import Summary
 from memalchemy.memory.records import message_of
 from memalchemy.messages import is_system
 from memalchemy.state import Message
 from memalchemy.threads import ThreadLog
-from memalchemy.threads.holding import Head, hold
 
 SUMMARY = "summary"
 """The last part of the namespace where it lies."""
@@ -124,7 +124,7 @@ class Beginnings:
         changed since, or somebody else has written one.
         """
         async with within(self.log.db, connection) as tx:
-            head = await hold(self._said, self._thread_id, tx)
+            head = await self._said.hold(self._thread_id, tx)
             if head is None or head.epoch != new.epoch or await self.read(tx) != before:
                 return False
             await self._write(new, head.expires_at, tx)
@@ -132,7 +132,7 @@ class Beginnings:
 
     async def forget_summary(self, connection: HostConnection) -> None:
         """Keep nothing of what was said; what a snapshot said besides stays."""
-        head = await hold(self._said, self._thread_id, connection)
+        head = await self._said.hold(self._thread_id, connection)
         known = await self.read(connection)
         if head is not None and known is not None and known.rest:
             if known.messages:
@@ -225,12 +225,12 @@ class Beginnings:
 
     async def _begun(self, connection: HostConnection) -> Head:
         """The conversation's head. A log that is not there is begun, without an entry."""
-        head = await hold(self._said, self._thread_id, connection)
+        head = await self._said.hold(self._thread_id, connection)
         if head is None:
             empty = Message.system("").to_record()
             first = await self._said.append(self._thread_id, empty, connection=connection)
             await self._said.remove(self._thread_id, first, connection=connection)
-            head = await hold(self._said, self._thread_id, connection)
+            head = await self._said.hold(self._thread_id, connection)
         assert head is not None
         return head
 

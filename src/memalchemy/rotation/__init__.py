@@ -15,7 +15,6 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
-from memalchemy.checkpoints.upkeep import purge
 from memalchemy.codec import deltas, items, sealing, writes
 from memalchemy.codec.items import OTHERS
 from memalchemy.codec.sealing import Keyring, Sealed
@@ -26,6 +25,7 @@ from memalchemy.dialects import TEXT_INDEXES
 from memalchemy.errors import Conflict, Corrupt, KeyMissing
 from memalchemy.events import Event, operation
 from memalchemy.keys import decode_namespace
+from memalchemy.log.text_indexes import purge
 from memalchemy.rotation import statements
 from memalchemy.search.scope import key_lists
 from memalchemy.statements import Answer, Program

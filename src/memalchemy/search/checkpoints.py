@@ -25,7 +25,7 @@ _SHOWN = (
     "stored_size",
     "occurred_at",
 )
-"""In the order of the columns that make a `CheckpointInfo`, behind the thread's id."""
+"""In the order of the columns that make a `CheckpointInfo`, behind the place of the log."""
 
 
 @statement(below=(False, True), weighed=(False, True))
@@ -65,9 +65,8 @@ def search_checkpoints(d: Dialect, below: bool, weighed: bool) -> Executable:
         words = DELTAS.alias("words")
         query = (
             select(
-                best.c.thread_id,
+                *(best.c[name] for name in _PLACE),
                 *((best if name == "seq" else CHECKPOINTS).c[name] for name in _SHOWN),
-                best.c.namespace,
                 best.c.log_id,
                 score,
                 opening(words.c.search_text),
@@ -89,9 +88,8 @@ def read_found_checkpoints(d: Dialect) -> Executable:
     places = select(listed.c.log_id, cast(listed.c.seq, BigInteger))
     return (
         select(
-            THREADS.c.thread_id,
+            *(THREADS.c[name] for name in _PLACE),
             *(CHECKPOINTS.c[name] for name in _SHOWN),
-            THREADS.c.namespace,
             CHECKPOINTS.c.log_id,
             DELTAS.c.search_text,
         )

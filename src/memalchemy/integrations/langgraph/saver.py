@@ -239,22 +239,23 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
         thread_id = str(given["thread_id"]) if "thread_id" in given else None
         below = given.get("checkpoint_ns") is None
         wanted = None if config is None else get_checkpoint_id(config)
-        infos = self.checkpointer(given.get("checkpoint_ns") or "").infos(
+        infos = self.checkpointer(given.get("checkpoint_ns") or "").history(
             thread_id,
             before=(get_checkpoint_id(before) or None) if before else None,
             below=below,
+            order="id",
         )
         left = limit
-        batch: list[tuple[tuple[str, ...], CheckpointInfo]] = []
+        batch: list[CheckpointInfo] = []
         size = 1
-        async for place, info in infos:
+        async for info in infos:
             if left is not None and left <= 0:
                 return
             if wanted and info.checkpoint_id != wanted:
                 continue
             if not shapes.may_match(info.metadata, filter):
                 continue
-            batch.append((place, info))
+            batch.append(info)
             if len(batch) < (size if left is None else min(size, left)):
                 continue
             async for found in self._tuples(batch, filter):
@@ -272,7 +273,7 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
 
     async def _tuples(
         self,
-        batch: Sequence[tuple[tuple[str, ...], CheckpointInfo]],
+        batch: Sequence[CheckpointInfo],
         wanted: Mapping[str, Any] | None,
     ) -> AsyncIterator[CheckpointTuple]:
         """The tuples of some checkpoints, in their order, whose metadata is as *wanted*."""
@@ -316,7 +317,7 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
     ) -> list[str]:
         """The ids of a checkpoint's parent, its parent, and so on."""
         parents: dict[str, str | None] = {}
-        async for _, info in checkpointer.infos(thread_id):
+        async for info in checkpointer.history(thread_id, order="id"):
             parents[info.checkpoint_id] = info.parent_id
         current = checkpoint_id or next(iter(parents), None)
         return shapes.path_from(parents, current)[1:]
@@ -341,7 +342,7 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete the thread in all checkpoint namespaces; what others keep of that id stays."""
-        await self.checkpointer().delete_below(str(thread_id))
+        await self.checkpointer().delete(str(thread_id), below=True)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of some runs, with their writes.
@@ -362,7 +363,8 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
         Raises:
             Conflict: the target holds something already.
         """
-        await self.checkpointer().copy_below(str(source_thread_id), str(target_thread_id))
+        source, target = str(source_thread_id), str(target_thread_id)
+        await self.checkpointer().copy_thread(source, target, below=True)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete all checkpoints of some threads (``"delete"``), or all but the latest of each
@@ -388,8 +390,9 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
         names: dict[str, list[CheckpointInfo]] = {}
         for place in await self.checkpointer().namespaces(thread_id, connection=tx):
             checkpoint_ns = shapes.checkpoint_ns_of(place)
-            infos = self.checkpointer(checkpoint_ns).infos(thread_id, connection=tx)
-            names[checkpoint_ns] = [info async for _, info in infos]
+            checkpointer = self.checkpointer(checkpoint_ns)
+            infos = checkpointer.history(thread_id, order="id", connection=tx)
+            names[checkpoint_ns] = [info async for info in infos]
         for checkpoint_ns, (_, *earlier) in names.items():
             gone = [info.checkpoint_id for info in earlier]
             await self.checkpointer(checkpoint_ns).delete_checkpoints(
@@ -397,7 +400,7 @@ class MemalchemySaver(Blocking, BaseCheckpointSaver[str]):
             )
         left = {
             info.checkpoint_id
-            async for _, info in self.checkpointer().infos(thread_id, connection=tx)
+            async for info in self.checkpointer().history(thread_id, order="id", connection=tx)
         }
         # A call may be saved before the checkpoint that it began from, which is not gone then.
         went = {info.checkpoint_id for info in names.get("", ())} - left

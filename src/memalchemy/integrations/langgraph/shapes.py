@@ -73,11 +73,11 @@ def checkpoint_ns_of(namespace: Sequence[str]) -> str:
 
 
 def by_log(
-    batch: Iterable[tuple[tuple[str, ...], CheckpointInfo]],
+    batch: Iterable[CheckpointInfo],
 ) -> Iterator[tuple[tuple[str, ...], str, list[str]]]:
     """Runs of checkpoints of one log: its namespace, its thread, and their ids."""
-    for (place, thread_id), run in groupby(batch, key=lambda one: (one[0], one[1].thread_id)):
-        yield place, thread_id, [info.checkpoint_id for _, info in run]
+    for (place, thread_id), run in groupby(batch, key=lambda one: (one.namespace, one.thread_id)):
+        yield place, thread_id, [info.checkpoint_id for info in run]
 
 
 def made_at(checkpoint_id: str) -> datetime | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from memalchemy import _forks
-from memalchemy.checkpoints.chain import Tip
+from memalchemy.checkpoints.skip_deltas import Tip
 from memalchemy.database import Database
 from memalchemy.database.sharing import shared
 from memalchemy.log import Log

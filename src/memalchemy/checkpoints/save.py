@@ -1,4 +1,4 @@
-"""The path of a save: encode against what is cached, append, and look again if that was stale."""
+"""Saving: encode against the cached base, append, and try again if the base was stale."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from memalchemy.checkpoints.cache import TipCache
-from memalchemy.checkpoints.chain import Draft, Tip, encode, rebuild_of
-from memalchemy.checkpoints.grouping import Together
-from memalchemy.checkpoints.queries import chain, find_saved
-from memalchemy.checkpoints.upkeep import retention_binds
+from sqlalchemy import Executable, bindparam, select
+
+from memalchemy.checkpoints.load import load_chain, size_of
+from memalchemy.checkpoints.retention import retention_binds
+from memalchemy.checkpoints.save_batcher import SaveBatcher
+from memalchemy.checkpoints.skip_deltas import Draft, Tip, encode, rebuild_checkpoint
+from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec import text, values
+from memalchemy.codec import writes as writes_codec
 from memalchemy.codec.deltas import Comparison
 from memalchemy.contracts import UNSET, Retention, Unset
 from memalchemy.database import OFF_LOOP_BYTES, Database, HostConnection, Then, off_loop
@@ -26,6 +29,7 @@ from memalchemy.errors import (
     MemalchemyError,
     NotFound,
     ThreadDeleted,
+    UniqueViolation,
 )
 from memalchemy.events import Event, operation, publish
 from memalchemy.log import (
@@ -40,15 +44,33 @@ from memalchemy.log import (
     second_of,
     sweep,
 )
+from memalchemy.log.append import append_write
 from memalchemy.log.copy import read_position
-from memalchemy.statements import Program
+from memalchemy.log.pending_writes import make_room, new_key
+from memalchemy.log.tables import CHECKPOINTS, THREADS, of_log, same_log
+from memalchemy.statements import Program, statement
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
 TRIES = 20
+WRITE_TRIES = 5
 DELTA_TRIES = 3
+
+
+@statement()
+def find_saved(d: Dialect) -> Executable:
+    """What a save returned, if it happened: its id with the time that the save was stamped with."""
+    return (
+        select(CHECKPOINTS.c.seq, THREADS.c.version, THREADS.c.epoch, THREADS.c.previous_id)
+        .join(THREADS, same_log(THREADS, CHECKPOINTS))
+        .where(
+            of_log(CHECKPOINTS),
+            CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id"),
+            CHECKPOINTS.c.created_at == bindparam("p_created_at"),
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +112,7 @@ class Saver:
 
     db: Database
     cache: TipCache
-    together: Together
+    batcher: SaveBatcher
     index_text: bool | frozenset[str]
     """Whether words are stored; those of some top-level keys alone, if these are named."""
     retention: Retention | None
@@ -244,7 +266,7 @@ class Saver:
         if plain and self.db.dialect.groups_saves:
             row = self._row(request, draft, words)
             first = "begin" if draft.base_seq is None else "based"
-            return await self.together.append(self.db, request.log, row, first, event)
+            return await self.batcher.append(self.db, request.log, row, first, event)
         locked = request.rests_on is not None and not self._is_newest(request)
         return await self.db.write(
             partial(self._append_locked if locked else self._append, request, draft, words),
@@ -263,8 +285,8 @@ class Saver:
             return cached
         event.cache_hit = False
         read = await self.db.read_then(
-            lambda: chain(self.db.dialect, request.log, request.parent_id, request.now),
-            Then(partial(self._rebuilt, request.log), weight),
+            lambda: load_chain(self.db.dialect, request.log, request.parent_id, request.now),
+            Then(partial(self._rebuilt, request.log), size_of),
             connection=connection,
             event=event,
         )
@@ -281,7 +303,7 @@ class Saver:
         return None
 
     def _rebuilt(self, log: Log, tip: Tip | None) -> Tip | None:
-        return None if tip is None else rebuild_of(log.thread_id, tip, self.db.keyring)
+        return None if tip is None else rebuild_checkpoint(log.thread_id, tip, self.db.keyring)
 
     def _encode(
         self, request: Request, state: Mapping[str, Any] | None, tip: Tip | None, snapshot: bool
@@ -469,11 +491,6 @@ def _look(d: Dialect, log: Log) -> Program[Head | None]:
     return Head._make(rows[0]) if rows else None
 
 
-def weight(tip: Tip | None) -> int:
-    """How much there is to decode."""
-    return 0 if tip is None else tip.raw_size
-
-
 async def encode_off_loop(
     state: Mapping[str, Any], fallback: values.Fallback | None, tip: Tip | None
 ) -> Encoded:
@@ -501,3 +518,68 @@ async def encode_off_loop(
     else:
         parts = values.encode_rest(state, parts, left, fallback)
     return Encoded(parts, textual, parent, heavy)
+
+
+# --- Pending writes ------------------------------------------------------------------------------
+
+TaskWrites = tuple[str, str, list[tuple[int, str, Any]]]
+"""The id and path of a task, and its writes: index, channel, value."""
+
+
+async def put_writes(
+    db: Database,
+    log: Log,
+    checkpoint_id: str,
+    task: TaskWrites,
+    *,
+    overwrite: bool,
+    made_at: datetime | None,
+    ttl: timedelta | None,
+    connection: HostConnection | None,
+    event: Event,
+) -> None:
+    """Put the writes of a task for the step after a checkpoint; see `Checkpointer.put_writes`."""
+    task_id, task_path, writes = task
+    heavy = values.is_heavy(value for _, _, value in writes)
+    if heavy:  # the caller may change them while a thread encodes them
+        writes = [values.frozen(one) for one in writes]
+    payload, checksum = await off_loop(
+        OFF_LOOP_BYTES if heavy else 0,
+        partial(writes_codec.encode_writes, task_id, task_path, writes),
+    )
+    stored = db.keyring.seal(writes_codec.CODEC, checksum, payload)
+    event.payload_bytes = len(stored.payload)
+    now = datetime.now(UTC)
+    row = log.names() | {
+        "p_now": now,
+        "p_active_at": second_of(now),
+        "p_count": 1,
+        "p_checkpoint_id": None,
+        "p_made_at": made_at,
+        "p_expires_at": None if ttl is None else now + ttl,
+        "p_epoch": new_epoch(),
+        "p_entry_key": new_key(checkpoint_id),
+        "p_label": checkpoint_id,
+        "p_overwrites": 1 if overwrite else None,
+        "p_codec": stored.codec,
+        "p_checksum": stored.checksum,
+        "p_stored_at": now,
+        "p_payload": stored.payload,
+    }
+    for left in reversed(range(WRITE_TRIES)):
+        try:
+            done = await db.write(
+                partial(append_write, db.dialect, row),
+                connection=connection,
+                event=event,
+                single=db.dialect.single_statement_save,
+            )
+        except DatabaseUnreachable as lost:
+            if not lost.maybe_applied or connection is not None or not left:
+                raise
+            continue  # its key is refused if it was put after all
+        except UniqueViolation:
+            return
+        if done:
+            return
+        await db.write(partial(make_room, db.dialect, log, row), connection=connection, event=event)

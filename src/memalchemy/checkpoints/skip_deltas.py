@@ -248,7 +248,7 @@ def same_state(tip: Tip, known: Tip | None, keyring: Keyring) -> Tip | None:
     return known
 
 
-def rebuild_of(thread_id: str, tip: Tip, keyring: Keyring, known: Tip | None = None) -> Tip:
+def rebuild_checkpoint(thread_id: str, tip: Tip, keyring: Keyring, known: Tip | None = None) -> Tip:
     """`rebuild`, of a thread that an error names, with its checkpoint; *known* as `same_state`."""
     try:
         return same_state(tip, known, keyring) or rebuild(tip, keyring)
@@ -256,7 +256,7 @@ def rebuild_of(thread_id: str, tip: Tip, keyring: Keyring, known: Tip | None = N
         raise about(error, f"checkpoint {tip.checkpoint_id!r} of thread {thread_id!r}") from error
 
 
-def decoded(
+def decode_tip(
     thread_id: str, tip: Tip | None, keyring: Keyring, known: Tip | None
 ) -> tuple[Tip, dict[str, Any]] | None:
     """A stored checkpoint rebuilt, and its state; ``None`` for none.
@@ -266,7 +266,7 @@ def decoded(
     """
     if tip is None:
         return None
-    rebuilt = rebuild_of(thread_id, tip, keyring, known)
+    rebuilt = rebuild_checkpoint(thread_id, tip, keyring, known)
     try:
         return rebuilt, decode_state(rebuilt.parts())
     except Corrupt as error:

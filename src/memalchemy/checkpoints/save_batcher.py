@@ -53,7 +53,7 @@ class _Queue:
     """So that a task that runs is not collected."""
 
 
-class Together:
+class SaveBatcher:
     """The saves of one `Database` that may be sent together."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Together:
         self._queues = weakref.WeakKeyDictionary()
 
     @classmethod
-    def of(cls, db: Database) -> Together:
+    def of(cls, db: Database) -> SaveBatcher:
         """The one that all checkpointers on one `Database` share."""
         return shared(db, cls)
 

@@ -339,8 +339,10 @@ class Checkpointer:
     ) -> list[str]:
         """The ids of the thread's checkpoints, newest first, at most *limit*."""
         log, limit = self._log(thread_id), check_limit(limit)
-        infos = await self._page(log, None, limit, connection, stale=True)
-        return [info.checkpoint_id for info in infos]
+        statement = listing.list_names(self.db.dialect, before=False)
+        binds = log.binds() | {"p_limit": limit}
+        rows = await ask(self.db, statement, binds, connection, stale=True)
+        return [row.checkpoint_id for row in rows]
 
     async def history(
         self,

@@ -19,7 +19,7 @@ from memalchemy.database import Database, HostConnection
 from memalchemy.keys import decode_namespace
 from memalchemy.log import Log
 from memalchemy.log.entries import EVERYTHING, read_entries
-from memalchemy.log.listing import list_all_threads, list_logs_of_thread
+from memalchemy.log.listing import all_threads, list_logs_of_thread
 from memalchemy.log.scan import ask, scan
 
 Record = dict[str, Any]
@@ -40,8 +40,7 @@ async def records(
     """
     d = db.dialect
     if threads is None:
-        rows = await ask(db, list_all_threads(d), {"k_tenant": db.tenant}, connection)
-        threads = [row.thread_id for row in rows]
+        threads = await all_threads(db, connection)
     for thread_id in threads:
         paths = [namespace]
         if namespace is None:

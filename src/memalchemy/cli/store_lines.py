@@ -18,7 +18,7 @@ from memalchemy.cli.keeping import write_lines
 from memalchemy.cli.terminal import counted
 
 if TYPE_CHECKING:
-    from memalchemy.store.lines import Problem
+    from memalchemy.store.jsonl import Problem
 
 
 def register(group: typer.Typer) -> None:
@@ -48,7 +48,7 @@ async def export(
     {"~b": base64}. With -o a count is printed; the file appears when it is complete.
     """
     from memalchemy import Store
-    from memalchemy.store.lines import export_items
+    from memalchemy.store.jsonl import export_items
 
     where = () if namespace is None else arguments.namespace(namespace)
     below = prefix or namespace is None
@@ -89,7 +89,7 @@ async def import_(
     and the exit code is 4. Interrupted, run it again.
     """
     from memalchemy import Store
-    from memalchemy.store.lines import STATUSES, OnConflict, import_items
+    from memalchemy.store.jsonl import STATUSES, OnConflict, import_items
 
     if overwrite and skip:
         raise UsageProblem("give --overwrite or --skip, not both")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -29,10 +29,9 @@ from memalchemy.dialects.lists import lists
 from memalchemy.dialects.reach import reach, within
 from memalchemy.keys import check_thread_id, decode_namespace, encode_id
 from memalchemy.log.entries import has_anything, holds_entries, is_entry
+from memalchemy.log.scan import PAGE, ask, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, NAMES, THREADS, live, same_log, second_of
-from memalchemy.statements import Answer, Program, beyond, bound, statement
-
-PAGE = 500
+from memalchemy.statements import Answer, beyond, bound, statement
 
 
 def _holds(of: str) -> ColumnElement[bool]:
@@ -154,6 +153,12 @@ def list_all_threads(d: Dialect) -> Executable:
     )
 
 
+async def all_threads(db: Database, connection: HostConnection | None = None) -> list[str]:
+    """The ids of all threads of a tenant, deleted and expired ones too, in their order."""
+    rows = await ask(db, list_all_threads(db.dialect), {"k_tenant": db.tenant}, connection)
+    return [row.thread_id for row in rows]
+
+
 # --- Logs of entries -----------------------------------------------------------------------------
 
 
@@ -213,7 +218,8 @@ async def _over_namespaces(
     values = {"k_tenant": db.tenant, **binds}
     if thread_id is not None:
         values["k_thread_id"] = check_thread_id(thread_id)
-    return await ask(db, family(db.dialect, scope=scope, **variant), values, connection)
+    query = family(db.dialect, scope=scope, **variant)
+    return await ask(db, query, values, connection, stale=True)
 
 
 # --- Threads by a glob ---------------------------------------------------------------------------
@@ -248,41 +254,43 @@ class ThreadIds:
         self, connection: HostConnection | None, size: int = PAGE
     ) -> AsyncGenerator[list[Any]]:
         """Rows with their ``thread_id``, most recently written first, page by page."""
-        scope = reach(self.db.tenant, self.path, below=False)
         span = range_of(self.pattern)
 
-        async def page(after: bool, binds: dict[str, Any]) -> Answer:
-            prefix = span is not None
-            statement = list_heads(self.db.dialect, of=self.of, after=after, prefix=prefix)
-            return await ask(self.db, statement, scope | binds, connection)
+        def page(after: bool) -> Executable:
+            return list_heads(self.db.dialect, of=self.of, after=after, prefix=span is not None)
 
-        return matching(page, self.pattern, span, size)
+        binds = reach(self.db.tenant, self.path, below=False)
+        return matching(self.db, page, binds, self.pattern, span, connection, size=size)
 
 
 async def matching(
-    page: Callable[[bool, dict[str, Any]], Awaitable[Answer]],
+    db: Database,
+    page: Callable[[bool], Executable],
+    binds: Mapping[str, Any],
     pattern: str,
     span: tuple[str, str] | None,
-    size: int = PAGE,
+    connection: HostConnection | None,
+    *,
+    size: int,
 ) -> AsyncGenerator[list[Any]]:
-    """The rows whose thread's id matches a glob, page by page as *page* reads them.
+    """The rows whose thread's id matches a glob, page by page; they may be a moment old.
 
-    It is told whether a page is one after another, and what to bind: the end of that one, and the
-    *span* of ids that can match, if there is one.
+    *span* is the range of ids that can match, if there is one. Only where every id matches is a
+    page as small as *size*.
     """
     matches = re.compile(fnmatch.translate(pattern)).match
-    binds: dict[str, Any] = {"p_limit": max(size, 1)}
     if span is not None:
-        binds |= {"p_low": span[0], "p_high": span[1]}
-    after = False
-    while True:
-        rows = await page(after, binds)
-        yield [row for row in rows if matches(row.thread_id)]
-        if len(rows) < binds["p_limit"]:
-            return
-        after = True
-        binds |= {f"p_{name}": value for name, value in rows[-1]._mapping.items()}
-        binds |= {"p_active_at": second_of(rows[-1].updated_at), "p_limit": PAGE}
+        binds = {**binds, "p_low": span[0], "p_high": span[1]}
+
+    def behind(row: Any) -> dict[str, Any]:
+        active = {"p_active_at": second_of(row.updated_at)}
+        return active | {f"p_{name}": value for name, value in row._mapping.items()}
+
+    size = size if pattern == "*" else PAGE
+    pages = scan(db, page, binds, behind, connection, size=size, stale=True)
+    async with aclosing(pages):
+        async for rows in pages:
+            yield [row for row in rows if matches(row.thread_id)]
 
 
 async def first(pages: AsyncGenerator[list[Any]], limit: int) -> list[Any]:
@@ -292,21 +300,6 @@ async def first(pages: AsyncGenerator[list[Any]], limit: int) -> list[Any]:
         while len(found) < limit and (rows := await anext(pages, None)) is not None:
             found += rows
     return found[:limit]
-
-
-async def ask(
-    db: Database,
-    statement: Executable,
-    binds: Mapping[str, Any],
-    connection: HostConnection | None,
-) -> Answer:
-    """The rows of a statement; they may be a moment old."""
-    values = {"p_now": datetime.now(UTC), **binds}
-
-    def program() -> Program[Answer]:
-        return (yield statement, values)
-
-    return await db.read(program, connection=connection, stale=True)
 
 
 def range_of(pattern: str) -> tuple[str, str] | None:
@@ -396,14 +389,14 @@ async def logs(
     elif span is not None:
         which = "prefix"
 
-    async def page(after: bool, more: dict[str, Any]) -> Answer:
-        statement = list_logs(db.dialect, which=which, scope=scope, after=after)
-        return await ask(db, statement, binds | more, connection)
+    def page(after: bool) -> Executable:
+        return list_logs(db.dialect, which=which, scope=scope, after=after)
 
-    heads = await first(matching(page, pattern, span, min(limit, PAGE)), limit)
+    found = matching(db, page, binds, pattern, span, connection, size=min(limit, PAGE))
+    heads = await first(found, limit)
     sizes: dict[Any, Any] = {}
     for listed in lists(db.dialect, "p_logs", [(head.log_id,) for head in heads]):
-        for row in await ask(db, measure_logs(db.dialect), listed, connection):
+        for row in await ask(db, measure_logs(db.dialect), listed, connection, stale=True):
             sizes[row.log_id] = row
     return [
         LogInfo(

@@ -27,7 +27,7 @@ from memalchemy.keys import MAX_ID_CHARACTERS, check_name, check_namespace, enco
 from memalchemy.memory.finding import mode_of
 from memalchemy.store import DELETE, Store
 from memalchemy.store.embedding import Embedder
-from memalchemy.store.shelf import Namespace
+from memalchemy.store.settings import Namespace
 
 PAGE = 100
 MANY = 1000

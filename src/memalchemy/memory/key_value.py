@@ -18,7 +18,7 @@ from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.keys import check_list, check_namespace
 from memalchemy.mapping import plain
 from memalchemy.store import LEAVE, Store
-from memalchemy.store.shelf import Namespace
+from memalchemy.store.settings import Namespace
 
 PAGE = 500
 AGENTS = "agents"

@@ -20,6 +20,7 @@ from memalchemy.contracts import Progress, Retention, Seconds, to_lifetime
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict, NotSerialisable, ThreadDeleted
 from memalchemy.events import operation
+from memalchemy.log.listing import all_threads
 from memalchemy.mapping import Fallback, to_mapping
 from memalchemy.memory.managers import SlidingWindowManager
 from memalchemy.memory.managers.making import replaced
@@ -112,7 +113,7 @@ class RetainedCheckpointer(Checkpointer):
         age = to_lifetime(older_than, "older_than")
         tenant = self.db.tenant
         with operation("checkpoint.purge", tenant=tenant, thread_id=thread_id) as event:
-            threads = [thread_id] if thread_id is not None else await self._all_threads(None)
+            threads = [thread_id] if thread_id is not None else await all_threads(self.db)
             removed = 0
             for done, one in enumerate(threads, 1):
                 gone = await self._purge(one, self._clock() - age)

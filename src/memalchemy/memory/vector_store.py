@@ -14,7 +14,6 @@ from memalchemy.store import Store
 from memalchemy.store.diversity import differing, pool_of
 from memalchemy.store.embedding import Embedder
 from memalchemy.store.fusion import FUSED, Ranked, check_share, fused
-from memalchemy.store.shelf import settings_of
 
 TEXT = "text"
 
@@ -180,8 +179,8 @@ class VectorStore:
         least = 0.0 if threshold is None else threshold
         found = [one for one in ranked if one.score > 0 and one.score >= least]
         if mmr is not None and by_meaning:
-            model = settings_of(self.store).model_of(None)
-            found = await differing(self.store, found[:pool], mmr, k, model, connection)
+            model = self.store.settings.model_of(None)
+            found = await differing(self.store.db, found[:pool], mmr, k, model, connection)
         return [_result(one.item, one.score) for one in found[:k]]
 
     async def get(

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from memalchemy.database import HostConnection, off_loop
+from memalchemy.database import Database, HostConnection, off_loop
 from memalchemy.events import Event
+from memalchemy.log.scan import ask
 from memalchemy.search.nearness import Floats
 from memalchemy.search.scope import Place, key_lists
-from memalchemy.store import queries
+from memalchemy.store import read
 from memalchemy.store.fusion import Ranked
-from memalchemy.store.shelf import Shelf
 
 MOST = 1000
 """Hits that are chosen to differ; those beyond follow by their scores."""
@@ -27,7 +27,7 @@ def pool_of(limit: int) -> int:
 
 
 async def differing(
-    store: Shelf,
+    db: Database,
     found: Sequence[Ranked],
     share: float,
     limit: int,
@@ -38,7 +38,7 @@ async def differing(
     """At most *limit* of what was *found*, best first, in the order of `diverse`."""
     pool = found[: 4 * MOST]
     scores = [(one.place, one.score) for one in pool]
-    vectors = await _vectors(store, pool, model, connection, event)
+    vectors = await _vectors(db, pool, model, connection, event)
     numbers = sum(len(one) for of in vectors.values() for one in of)
     chosen = min(limit, MOST)
 
@@ -53,18 +53,18 @@ async def differing(
 
 
 async def _vectors(
-    store: Shelf,
+    db: Database,
     found: Sequence[Ranked],
     model: str,
     connection: HostConnection | None,
     event: Event | None,
 ) -> dict[Place, list[Sequence[float]]]:
     """The vectors of each item."""
-    d = store.db.dialect
+    d = db.dialect
     vectors: dict[Place, list[Sequence[float]]] = {}
     for keys in key_lists(d, [one.place for one in found]):
-        binds = {"k_tenant": store.db.tenant} | keys
-        rows = await store._rows(queries.vectors_of_items(d), binds, connection, event, stale=True)
+        binds = {"k_tenant": db.tenant} | keys
+        rows = await ask(db, read.vectors_of_items(d), binds, connection, event=event, stale=True)
         for row in rows:
             if row.model == model:
                 vectors.setdefault((row.namespace, row.key), []).append(row.vector)

@@ -11,7 +11,7 @@ from memalchemy.codec import text
 from memalchemy.errors import StoreCapabilityError
 from memalchemy.keys import check_name
 from memalchemy.search.vectors import check_vector
-from memalchemy.store.writing import VectorRow
+from memalchemy.store.write import VectorRow
 
 Vectors = Sequence[Sequence[float]]
 Embedder = Callable[[list[str]], Vectors | Awaitable[Vectors]]

@@ -53,7 +53,7 @@ from memalchemy.statements import Program
 from memalchemy.store.batches import Batch, Name
 from memalchemy.store.changing import Change
 from memalchemy.store.embedding import Embedder, Index
-from memalchemy.store.shelf import Lifetimes, Namespace
+from memalchemy.store.settings import Lifetimes, Namespace
 from memalchemy.store.writing import Expected
 from memalchemy.sync.face import LazyIterator as LazyIterator
 from memalchemy.sync.host import HostConnection as HostConnection

@@ -21,7 +21,7 @@ from memalchemy.integrations.locus.place import Place
 from memalchemy.keys import check_list, check_namespace
 from memalchemy.search.vectors import Metric
 from memalchemy.store.embedding import Embedder, Index, embed
-from memalchemy.store.shelf import Lifetimes
+from memalchemy.store.settings import Lifetimes
 
 Namespace = tuple[str, ...]
 

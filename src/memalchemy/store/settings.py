@@ -1,17 +1,16 @@
-"""What all of a store's parts share: the database, the settings, and how a namespace is asked."""
+"""How a store writes and searches: its settings, and the binds of an item."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from datetime import datetime, timedelta
+from typing import Any
 
 from memalchemy.codec import items as codec
 from memalchemy.codec.sealing import Keyring
-from memalchemy.contracts import Seconds, StoreCapabilities, to_timedelta
+from memalchemy.contracts import Seconds, to_timedelta
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Corrupt
 from memalchemy.events import Event
@@ -20,11 +19,8 @@ from memalchemy.metadata import check_metadata
 from memalchemy.search.distances import look
 from memalchemy.search.scope import ITEM_KEY
 from memalchemy.search.vectors import Metric
-from memalchemy.statements import Program
 from memalchemy.store.embedding import Embedder, Index, check_field, embed, no_embedder, texts_of
-from memalchemy.store.writing import VectorRow
-
-T = TypeVar("T")
+from memalchemy.store.write import VectorRow
 
 Namespace = Sequence[str]
 Lifetimes = Seconds | Mapping[tuple[str, ...], Seconds] | None
@@ -163,72 +159,3 @@ async def stores_natively(
     if not vectors or not db.dialect.compares_vectors:
         return True
     return (await look(db, connection, event, stale=False)).native
-
-
-class Shelf:
-    """A database's items, as one set of settings sees them."""
-
-    db: Database
-    _settings: Settings
-
-    @property
-    def capabilities(self) -> StoreCapabilities:
-        """What it can do: everything, but searches in what may not be stored readable."""
-        return StoreCapabilities(
-            search=self.db.keyring.reveals("text"),
-            semantic_search=self.db.keyring.reveals("vectors"),
-            ttl=True,
-            list_namespaces=True,
-            batch_operations=True,
-            transactions=True,
-        )
-
-    def _about(self, namespace: Namespace) -> dict[str, Any]:
-        return {"tenant": self.db.tenant, "details": {"namespace": "/".join(namespace)}}
-
-    async def _rows(
-        self,
-        statement: Any,
-        binds: Mapping[str, Any],
-        connection: HostConnection | None,
-        event: Event | None = None,
-        *,
-        stale: bool = False,
-    ) -> Any:
-        """What *statement* finds now; *stale* as for `Database.read`."""
-        values = {"p_now": datetime.now(UTC), **binds}
-
-        def program() -> Program[Any]:
-            return (yield statement, values)
-
-        return await self.db.read(program, connection=connection, event=event, stale=stale)
-
-    async def _write(
-        self,
-        program: Callable[[], Program[T]],
-        connection: HostConnection | None,
-        event: Event,
-        *,
-        single: bool = False,
-        payloads: bool = True,
-    ) -> T:
-        return await self.db.write(
-            program, connection=connection, event=event, single=single, payloads=payloads
-        )
-
-
-def settings_of(store: Shelf) -> Settings:
-    """How *store* writes and searches, for the other files of this room."""
-    return store._settings
-
-
-async def taken(found: AsyncGenerator[T], limit: int) -> list[T]:
-    """The first of *found*, at most *limit*; nothing beyond them is asked for."""
-    some: list[T] = []
-    async with aclosing(found):
-        while len(some) < limit:
-            try:
-                some.append(await anext(found))
-            except StopAsyncIteration:
-                break
-    return some

@@ -28,10 +28,10 @@ from memalchemy.keys import check_name, encode_namespace
 from memalchemy.search.scope import Place, key_lists
 from memalchemy.search.vectors import check_vector
 from memalchemy.statements import Program
-from memalchemy.store import queries, writing
+from memalchemy.store import read, write
 from memalchemy.store.embedding import check_field
-from memalchemy.store.shelf import Namespace, item_binds, settings_of, stores_natively
-from memalchemy.store.writing import VectorRow, place_of
+from memalchemy.store.settings import Namespace, item_binds, stores_natively
+from memalchemy.store.write import VectorRow, place_of
 
 if TYPE_CHECKING:
     from memalchemy.store import Store
@@ -176,7 +176,7 @@ def _read(
     store: Store, before: int, batch: list[bytes], now: datetime
 ) -> tuple[list[_Line], Counter[str], list[Problem]]:
     """The good lines; what became of the others; what was wrong with them."""
-    settings = settings_of(store)
+    settings = store.settings
     good: list[_Line] = []
     counts: Counter[str] = Counter()
     problems: list[Problem] = []
@@ -287,14 +287,14 @@ async def _written(
     def program() -> Program[ImportedBatch]:
         there = {}
         for listed in key_lists(d, keys):
-            for row in (yield queries.read_items(d), binds | listed):
+            for row in (yield read.read_items(d), binds | listed):
                 there[row.namespace, row.key] = row
         outcome, chosen = _decided(good, there, on_conflict, db.keyring)
         # In one order in every process: two that want the same rows do not block each other.
         for place in sorted(chosen):
             line = chosen[place]
             expected = UNSET if on_conflict == "overwrite" else None
-            if (yield from writing.put(d, line.row, line.vectors, native, expected)) is None:
+            if (yield from write.put(d, line.row, line.vectors, native, expected)) is None:
                 raise Conflict(
                     f"line {line.number}: key {place[1]!r} was written by somebody else while it "
                     "was imported; nothing of its batch was written. Run the import again."
@@ -348,7 +348,7 @@ def _same(line: _Line, before: Any, keyring: Keyring) -> bool:
     if isinstance(before, _Line):
         value, metadata = before.item.value, before.row["p_meta"]
     else:
-        value, metadata = queries.value(before, keyring), before.meta
+        value, metadata = read.value(before, keyring), before.meta
     # As bytes: to Python 1, 1.0 and True are equal.
     return encode_value(value) == encode_value(line.item.value) and (
         orjson.dumps(metadata, option=orjson.OPT_SORT_KEYS)
@@ -363,7 +363,7 @@ async def _vectors_of(db: Database, page: list[StoreItem]) -> dict[Place, list[d
         rows: list[Any] = []
         for listed in key_lists(db.dialect, places):
             binds = {"k_tenant": db.tenant} | listed
-            rows += yield queries.vectors_of_items(db.dialect), binds
+            rows += yield read.vectors_of_items(db.dialect), binds
         return rows
 
     rows = await db.read(program)

@@ -1,0 +1,161 @@
+"""Searching items: by words, by meaning, by both. SQL ranks; Python decides about a filter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from memalchemy.codec import text
+from memalchemy.contracts import SearchPlan
+from memalchemy.database import off_loop
+from memalchemy.search.items import search_items
+from memalchemy.search.relevance import CANDIDATES, Ranking
+from memalchemy.search.scope import scope_binds
+from memalchemy.search.vectors import Metric, Wanted, nearest
+from memalchemy.store import read
+from memalchemy.store.fusion import FUSED, Ranked, fused
+from memalchemy.store.item_reader import ItemReader
+
+PAGE = 100
+"""Candidates that are looked at together, where a filter may drop some; at first."""
+
+LARGEST_PAGE = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class ItemSearch:
+    """Search the items of a reader for words, or for a vector, or for both."""
+
+    items: ItemReader
+    query: str | None
+    vector: Any
+    model: str
+    metric: Metric
+    threshold: float | None
+    plans: list[SearchPlan]
+    """How it was found: a plan is added by each ranking."""
+
+    async def best(self, mode: str, limit: int, alpha: float | None = None) -> list[Ranked]:
+        """The best *limit* items by ``text``, ``vector`` or ``hybrid``, best first."""
+        if mode == "hybrid":
+            most = next((depth for depth in FUSED if limit <= depth), limit)
+            both = [
+                await _gathered(self._by_words(most), most),
+                await _gathered(self._by_meaning(most), most),
+            ]
+            found = fused(both, alpha)
+            self.plans.append(SearchPlan("hybrid", "both rankings, fused by reciprocal rank"))
+        else:
+            ranking = self._by_words if mode == "text" else self._by_meaning
+            found = await _gathered(ranking(limit), limit)
+        least = -math.inf if self.threshold is None else self.threshold
+        return [one for one in found if one.score >= least][:limit]
+
+    async def _by_words(self, limit: int) -> AsyncGenerator[list[Ranked]]:
+        terms = text.query_terms(self.query or "")
+        self.plans.append(
+            SearchPlan("text", "an index of words, and of the namespace", {"terms": len(terms)})
+        )
+        if not terms or not limit:
+            return
+        items = self.items
+        db, d = items.db, items.db.dialect
+        binds = {
+            "terms": d.text_terms(terms),
+            "p_terms": len(terms),
+            "p_limit": CANDIDATES,
+            "p_offset": 0,
+        }
+        binds |= scope_binds(db.tenant, items.path, items.below)
+        binds |= d.item_scope(db.tenant, items.path, items.below, items.field_words())
+        ranking, weighed = Ranking(terms), True
+        while True:
+            rows = await items.ask(search_items(d, below=items.below, weighed=weighed), binds)
+            size = sum(len(row.opening or "") for row in rows) if weighed else 0
+            ranked = await off_loop(size, partial(ranking.page, rows))
+            whole = weighed and bool(rows) and rows[0].codec is not None
+            at = 0
+            while at < len(ranked):
+                # Where a filter drops most, few large pages cost less.
+                size = limit if items.filter is None else max(limit, PAGE, at)
+                page = ranked[at : at + size]
+                at += len(page)
+                scores = {(row.namespace, row.key): score for score, row in page}
+                known = [row for _, row in page] if whole else []
+                found = await items.at(list(scores), known)
+                yield [Ranked(item, scores[place]) for place, item in found.items()]
+            if len(rows) < binds["p_limit"]:
+                return
+            weighed = False
+            binds["p_offset"] += len(rows)
+            # Each page ranks anew.
+            binds["p_limit"] = min(max(4 * binds["p_limit"], limit), LARGEST_PAGE)
+
+    async def _by_meaning(self, limit: int) -> AsyncGenerator[list[Ranked]]:
+        if self.vector is None or not limit:
+            return
+        items = self.items
+        wanted = Wanted(
+            tenant=items.db.tenant,
+            path=items.path,
+            below=items.below,
+            model=self.model,
+            vector=self.vector,
+            metric=self.metric,
+            among=items.narrowed(),
+        )
+        ranking = nearest(
+            items.db,
+            wanted,
+            datetime.now(UTC),
+            connection=items.connection,
+            event=items.event,
+            stale=True,
+        )
+        size = limit if items.filter is None else max(limit, PAGE)
+        near = await ranking.page(size)
+        self.plans.append(ranking.plan)
+        if not near and not await self._has_vectors():
+            reason = f"there are no vectors of the model {self.model!r} here"
+            self.plans[-1] = replace(ranking.plan, reason=reason)
+        while near:
+            self.plans[-1] = ranking.plan
+            by_place = {(one.namespace, one.key): one for one in near}
+            known = [one.stored for one in near if one.stored is not None]
+            found = await items.at(list(by_place), known)
+            yield [
+                Ranked(item, by_place[place].score, by_place[place].distance)
+                for place, item in found.items()
+            ]
+            near = await ranking.page(size)
+
+    async def _has_vectors(self) -> bool:
+        """Whether there are vectors of the model.
+
+        Raises:
+            ValueError: they are of another size, so nothing would ever be found.
+        """
+        items = self.items
+        binds = scope_binds(items.db.tenant, items.path, items.below) | {"p_model": self.model}
+        rows = await items.ask(read.other_size(items.db.dialect, below=items.below), binds)
+        size = len(self.vector)
+        if rows and rows[0].dimensions != size:
+            raise ValueError(
+                f"the vector to look for has {size:,} dimensions; there is none of that size under "
+                f"the model {self.model!r} here, but one of {rows[0].dimensions:,}"
+            )
+        return bool(rows)
+
+
+async def _gathered(pages: AsyncGenerator[list[Ranked]], limit: int) -> list[Ranked]:
+    """The first of *pages*, at most *limit*; no page beyond them is asked for."""
+    some: list[Ranked] = []
+    async with aclosing(pages):
+        while len(some) < limit and (page := await anext(pages, None)) is not None:
+            some += page
+    return some[:limit]

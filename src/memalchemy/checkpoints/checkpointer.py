@@ -18,7 +18,6 @@ from sqlalchemy import Executable
 from memalchemy.checkpoints import diff, erase, export, listing, load, rewrite
 from memalchemy.checkpoints.retention import TOMBSTONE_LIFE, RetentionRun, Watch, retention_binds
 from memalchemy.checkpoints.save import Request, Saver, encode_off_loop, put_writes
-from memalchemy.checkpoints.save_batcher import SaveBatcher
 from memalchemy.checkpoints.skip_deltas import MAX_CHAIN_DEPTH, RADIX, Tip
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec import text, values
@@ -39,7 +38,16 @@ from memalchemy.contracts import (
     check_time,
     to_lifetime,
 )
-from memalchemy.database import Database, HostConnection, check_database, off_loop
+from memalchemy.database import (
+    READ,
+    READ_REPLICA,
+    WRITE,
+    WRITE_ROWS,
+    Database,
+    HostConnection,
+    check_database,
+    off_loop,
+)
 from memalchemy.dialects.lists import lists
 from memalchemy.dialects.reach import reach
 from memalchemy.errors import NotFound
@@ -140,7 +148,6 @@ class Checkpointer:
         self._saver = Saver(
             db,
             self._cache,
-            SaveBatcher.of(db),
             _check_indexed(index_text),
             retention,
             max_chain_depth,
@@ -283,9 +290,10 @@ class Checkpointer:
         _check_optional(checkpoint_id)
         now = datetime.now(UTC)
         with operation("checkpoint.load", **self._about(thread_id, checkpoint_id)) as event:
-            found = await self.db.read_then(
+            found = await self.db.run(
                 partial(load.load_chain, self.db.dialect, log, checkpoint_id, now),
-                self._decoding(log),
+                READ,
+                decode=self._decoding(log),
                 connection=connection,
                 event=event,
             )
@@ -591,11 +599,11 @@ class Checkpointer:
             "p_now": datetime.now(UTC),
         }
         with operation("checkpoint.search", tenant=self.db.tenant) as event:
-            best = await self.db.read(
+            best = await self.db.run(
                 lambda: find_checkpoints(d, terms, binds, below, limit),
+                READ_REPLICA,
                 connection=connection,
                 event=event,
-                stale=True,
             )
         found = [
             listing.info(row).as_dict()
@@ -671,13 +679,13 @@ class Checkpointer:
             event.checkpoint_id, event.details["to"] = info.checkpoint_id, target
             source, to, now = self._log(thread_id), self._log(target), datetime.now(UTC)
             self._cache.drop(to)
-            copied = await self.db.write(
+            copied = await self.db.run(
                 lambda: copy_log(
                     self.db.dialect, source, to, now, checkpoint_id=info.checkpoint_id
                 ),
+                WRITE_ROWS,
                 connection=connection,
                 event=event,
-                payloads=False,
             )
             if not copied:
                 raise _missing(thread_id, info.checkpoint_id)
@@ -708,11 +716,11 @@ class Checkpointer:
         self._cache.drop_thread(target.tenant, dest_thread_id)
         with operation("checkpoint.copy", **self._about(source_thread_id, None)) as event:
             event.details["to"] = dest_thread_id
-            return await self.db.write(
+            return await self.db.run(
                 partial(self._copy_logs, source, target, scope, now),
+                WRITE_ROWS,
                 connection=connection,
                 event=event,
-                payloads=False,
             )
 
     # --- Pending writes ---------------------------------------------------------------------------
@@ -805,9 +813,10 @@ class Checkpointer:
         now, d = datetime.now(UTC), self.db.dialect
         known = self._cache.get(log) if connection is None else None
         with operation("checkpoint.load", **self._about(thread_id, checkpoint_id)) as event:
-            made = await self.db.read_then(
+            made = await self.db.run(
                 partial(load.load_snapshot, d, log, checkpoint_id, newest_by, now),
-                load.decoding_snapshot(log, self.db.keyring, known),
+                READ,
+                decode=load.decoding_snapshot(log, self.db.keyring, known),
                 connection=connection,
                 event=event,
             )
@@ -921,7 +930,7 @@ class Checkpointer:
                 program = partial(
                     delete_checkpoint, d, log, checkpoint_id, now, superseded=superseded
                 )
-            return await self.db.write(program, connection=connection, event=event, payloads=False)
+            return await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
 
     async def delete_checkpoints(
         self,
@@ -941,11 +950,11 @@ class Checkpointer:
             return 0
         self._cache.drop(log)
         with operation("checkpoint.delete", **self._about(thread_id, None)) as event:
-            return await self.db.write(
+            return await self.db.run(
                 partial(delete_checkpoints, self.db.dialect, log, ids, now),
+                WRITE_ROWS,
                 connection=connection,
                 event=event,
-                payloads=False,
             )
 
     async def prune(
@@ -1039,7 +1048,7 @@ class Checkpointer:
         log, now = self._log(thread_id), datetime.now(UTC)
         self._cache.drop(log)
         with operation("checkpoint.rewrite", **self._about(thread_id, None)) as event:
-            dropped = await self.db.write(
+            dropped = await self.db.run(
                 lambda: rewrite.rewrite_log(
                     self.db.dialect,
                     log,
@@ -1048,6 +1057,7 @@ class Checkpointer:
                     max_depth=self._max_chain_depth,
                     keyring=self.db.keyring,
                 ),
+                WRITE,
                 connection=connection,
                 event=event,
             )
@@ -1266,9 +1276,10 @@ class Checkpointer:
     async def _state_at(
         self, log: Log, checkpoint_id: str | None, connection: HostConnection | None
     ) -> tuple[Tip, dict[str, Any]] | None:
-        return await self.db.read_then(
+        return await self.db.run(
             partial(load.load_chain, self.db.dialect, log, checkpoint_id, datetime.now(UTC)),
-            self._decoding(log),
+            READ,
+            decode=self._decoding(log),
             connection=connection,
         )
 

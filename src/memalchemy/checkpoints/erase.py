@@ -13,7 +13,7 @@ from memalchemy.checkpoints import listing
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec.items import FieldWords
 from memalchemy.codec.values import pointer
-from memalchemy.database import Database, HostConnection
+from memalchemy.database import WRITE_ROWS, Database, HostConnection
 from memalchemy.dialects import Dialect
 from memalchemy.events import Event
 from memalchemy.filters import Filter
@@ -45,19 +45,19 @@ async def erase(
     """Erase what one of the three selects; how many checkpoints, entries and items it was."""
     d = db.dialect
     if tenant is not None:
-        erased = await db.write(
-            lambda: erase_everything(d, tenant), connection=connection, event=event, payloads=False
+        erased = await db.run(
+            lambda: erase_everything(d, tenant), WRITE_ROWS, connection=connection, event=event
         )
         cache.drop_tenant(tenant)
-        db.look_for_keys_again()
+        db.forget_known_keys()
     else:
         erased = 0
         for found in await selected_threads(db, thread_id, metadata, connection):
-            erased += await db.write(
+            erased += await db.run(
                 partial(erase_thread, d, db.tenant, found),
+                WRITE_ROWS,
                 connection=connection,
                 event=event,
-                payloads=False,
             )
             cache.drop_thread(db.tenant, found)
         if metadata is not None:
@@ -97,11 +97,11 @@ async def _erase_items_with(
     """Erase the store's items that have *metadata*, until none has."""
     erased = 0
     while items := [item async for item in _items_with(db, metadata, connection)]:
-        gone = await db.write(
+        gone = await db.run(
             partial(erase_items, db.dialect, items),
+            WRITE_ROWS,
             connection=connection,
             event=event,
-            payloads=False,
         )
         erased += gone
         if gone == len(items):

@@ -15,7 +15,7 @@ from memalchemy.checkpoints.load import load_chain
 from memalchemy.checkpoints.skip_deltas import rebuild_checkpoint
 from memalchemy.codec.items import decode_item
 from memalchemy.codec.values import decode_value, jsonable
-from memalchemy.database import Database, HostConnection
+from memalchemy.database import READ, Database, HostConnection
 from memalchemy.keys import decode_namespace
 from memalchemy.log import Log
 from memalchemy.log.entries import EVERYTHING, read_entries
@@ -61,8 +61,9 @@ async def _checkpoints(
 ) -> AsyncIterator[Record]:
     d = db.dialect
     for name in await ask(db, rewrite.list_in_order(d), log.binds(), connection):
-        tip = await db.read(
+        tip = await db.run(
             partial(load_chain, d, log, name.checkpoint_id, _BEFORE_ANY_EXPIRY),
+            READ,
             connection=connection,
         )
         binds = {"p_checkpoint_id": name.checkpoint_id, "p_now": _BEFORE_ANY_EXPIRY}

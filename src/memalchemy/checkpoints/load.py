@@ -13,7 +13,7 @@ from memalchemy.codec import deltas, sealing, values
 from memalchemy.codec import writes as writes_codec
 from memalchemy.codec.sealing import Keyring
 from memalchemy.contracts import PendingWrite, Snapshot
-from memalchemy.database import Then
+from memalchemy.database import Decode
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt
 from memalchemy.log import Log
@@ -126,13 +126,13 @@ def _tip(rows: Sequence[Any]) -> Tip:
 
 def decoding(
     log: Log, keyring: Keyring, known: Tip | None
-) -> Then[Tip | None, tuple[Tip, dict[str, Any]] | None]:
+) -> Decode[Tip | None, tuple[Tip, dict[str, Any]] | None]:
     """Rebuild and decode the chain that `load_chain` read; *known* is what the cache has.
 
     Raises:
         Corrupt, KeyMissing, NotEncrypted: it cannot be read; the message names the checkpoint.
     """
-    return Then(lambda tip: decode_tip(log.thread_id, tip, keyring, known), size_of)
+    return Decode(lambda tip: decode_tip(log.thread_id, tip, keyring, known), size_of)
 
 
 def size_of(tip: Tip | None) -> int:
@@ -220,7 +220,7 @@ def load_snapshot(
 
 def decoding_snapshot(
     log: Log, keyring: Keyring, known: Tip | None
-) -> Then[StoredSnapshot | None, tuple[Tip, Snapshot] | None]:
+) -> Decode[StoredSnapshot | None, tuple[Tip, Snapshot] | None]:
     """Rebuild and decode what `load_snapshot` read; *known* is what the cache has.
 
     Raises:
@@ -235,7 +235,7 @@ def decoding_snapshot(
         state = values.decode_state(rebuilt.parts())
         return rebuilt, Snapshot(tip.checkpoint_id, parent_id, state, decode_writes(rows, keyring))
 
-    return Then(decode, lambda stored: 0 if stored is None else int(stored[0].raw_size))
+    return Decode(decode, lambda stored: 0 if stored is None else int(stored[0].raw_size))
 
 
 def decode_writes(rows: Iterable[Any], keyring: Keyring) -> list[PendingWrite]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.contracts import Progress, Retention, to_timedelta
-from memalchemy.database import Database, HostConnection
+from memalchemy.database import WRITE_ROWS, Database, HostConnection
 from memalchemy.events import Event
 from memalchemy.log import Log, bulk_delete
 from memalchemy.log.scan import ask, scan
@@ -118,8 +118,8 @@ class RetentionRun:
                 program = partial(bulk_delete.prune_listed, d, logs, self.values, wait=self.wait)
             else:
                 program = partial(bulk_delete.remove_listed, d, logs, self.values, wait=False)
-            done = await self.db.write(
-                program, connection=self.connection, event=self.event, payloads=False
+            done = await self.db.run(
+                program, WRITE_ROWS, connection=self.connection, event=self.event
             )
             for log in done.logs:
                 self.cache.drop(log)

@@ -14,14 +14,24 @@ from sqlalchemy import Executable, bindparam, select
 
 from memalchemy.checkpoints.load import load_chain, size_of
 from memalchemy.checkpoints.retention import retention_binds
-from memalchemy.checkpoints.save_batcher import SaveBatcher
 from memalchemy.checkpoints.skip_deltas import Draft, Tip, encode, rebuild_checkpoint
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec import text, values
 from memalchemy.codec import writes as writes_codec
 from memalchemy.codec.deltas import Comparison
 from memalchemy.contracts import UNSET, Retention, Unset
-from memalchemy.database import OFF_LOOP_BYTES, Database, HostConnection, Then, off_loop
+from memalchemy.database import (
+    OFF_LOOP_BYTES,
+    READ,
+    WRITE,
+    WRITE_ROWS,
+    WRITE_STATEMENT,
+    BatchedRow,
+    Database,
+    Decode,
+    HostConnection,
+    off_loop,
+)
 from memalchemy.dialects import Dialect
 from memalchemy.errors import (
     Conflict,
@@ -37,6 +47,7 @@ from memalchemy.log import (
     Log,
     Position,
     append_checkpoint,
+    append_checkpoints,
     lock_log,
     new_epoch,
     read_head,
@@ -112,7 +123,6 @@ class Saver:
 
     db: Database
     cache: TipCache
-    batcher: SaveBatcher
     index_text: bool | frozenset[str]
     """Whether words are stored; those of some top-level keys alone, if these are named."""
     retention: Retention | None
@@ -178,11 +188,11 @@ class Saver:
         known = {"tenant": log.tenant, "thread_id": log.thread_id}
         try:
             with operation("checkpoint.sweep", **known) as event:
-                swept = await self.db.write(
+                swept = await self.db.run(
                     lambda: sweep(self.db.dialect, log, request.now),
+                    WRITE_ROWS,
                     connection=connection,
                     event=event,
-                    payloads=False,
                 )
         except MemalchemyError as error:
             if connection is not None:
@@ -227,8 +237,8 @@ class Saver:
                 unanswered = True
                 publish(Event("database.retry", log.tenant, log.thread_id, request.checkpoint_id))
                 try:
-                    found = await self.db.read(
-                        partial(_find, self.db.dialect, request), event=event
+                    found = await self.db.run(
+                        partial(_find, self.db.dialect, request), READ, event=event
                     )
                 except DatabaseUnreachable as error:
                     raise DatabaseUnreachable(
@@ -263,16 +273,28 @@ class Saver:
             and request.lineage is UNSET
             and request.expected_parent is UNSET
         )
-        if plain and self.db.dialect.groups_saves:
-            row = self._row(request, draft, words)
-            first = "begin" if draft.base_seq is None else "based"
-            return await self.batcher.append(self.db, request.log, row, first, event)
         locked = request.rests_on is not None and not self._is_newest(request)
-        return await self.db.write(
+        single = self.db.dialect.single_statement_save and not locked
+        return await self.db.run(
             partial(self._append_locked if locked else self._append, request, draft, words),
+            WRITE_STATEMENT if single else WRITE,
             connection=connection,
             event=event,
-            single=self.db.dialect.single_statement_save and not locked,
+            batch=self._batched(request, draft, words) if plain else None,
+        )
+
+    def _batched(
+        self, request: Request, draft: Draft, words: str | None
+    ) -> BatchedRow[Position | None]:
+        """Return the row of a save without conditions, which may share a statement with others."""
+        first = "begin" if draft.base_seq is None else "based"
+        return BatchedRow(
+            self._row(request, draft, words),
+            size=len(draft.stored.payload),
+            family=first,
+            sequence=request.log,
+            key=(request.log, request.checkpoint_id),
+            program=partial(append_checkpoints, self.db.dialect, first=first),
         )
 
     async def _tip(
@@ -284,9 +306,10 @@ class Saver:
             event.cache_hit = True
             return cached
         event.cache_hit = False
-        read = await self.db.read_then(
+        read = await self.db.run(
             lambda: load_chain(self.db.dialect, request.log, request.parent_id, request.now),
-            Then(partial(self._rebuilt, request.log), size_of),
+            READ,
+            decode=Decode(partial(self._rebuilt, request.log), size_of),
             connection=connection,
             event=event,
         )
@@ -429,11 +452,11 @@ class Saver:
             return None
         if head is not None and head.is_expired(request.now):
             try:
-                await self.db.write(
+                await self.db.run(
                     lambda: remove_log(self.db.dialect, log, lambda h: h.is_expired(request.now)),
+                    WRITE_ROWS,
                     connection=connection,
                     event=event,
-                    payloads=False,
                 )
             except DatabaseUnreachable as lost:
                 if not lost.maybe_applied or connection is not None:
@@ -449,7 +472,7 @@ class Saver:
         if expected is UNSET or newest == expected:
             return None
         if unanswered:  # else what is found is another's, of the same id at the same moment
-            found = await self.db.read(partial(_find, self.db.dialect, request), event=event)
+            found = await self.db.run(partial(_find, self.db.dialect, request), READ, event=event)
             if found is not None:
                 return found
         raise Conflict(
@@ -469,11 +492,11 @@ class Saver:
         def program() -> Program[bool]:
             return bool((yield statement, values))
 
-        return await self.db.read(program, connection=connection, event=event)
+        return await self.db.run(program, READ, connection=connection, event=event)
 
     async def _head(self, log: Log, connection: HostConnection | None, event: Event) -> Head | None:
-        return await self.db.read(
-            lambda: _look(self.db.dialect, log), connection=connection, event=event
+        return await self.db.run(
+            lambda: _look(self.db.dialect, log), READ, connection=connection, event=event
         )
 
 
@@ -568,11 +591,11 @@ async def put_writes(
     }
     for left in reversed(range(WRITE_TRIES)):
         try:
-            done = await db.write(
+            done = await db.run(
                 partial(append_write, db.dialect, row),
+                WRITE_STATEMENT if db.dialect.single_statement_save else WRITE,
                 connection=connection,
                 event=event,
-                single=db.dialect.single_statement_save,
             )
         except DatabaseUnreachable as lost:
             if not lost.maybe_applied or connection is not None or not left:
@@ -582,4 +605,6 @@ async def put_writes(
             return
         if done:
             return
-        await db.write(partial(make_room, db.dialect, log, row), connection=connection, event=event)
+        await db.run(
+            partial(make_room, db.dialect, log, row), WRITE, connection=connection, event=event
+        )

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from memalchemy import _forks
 from memalchemy.checkpoints.skip_deltas import Tip
 from memalchemy.database import Database
-from memalchemy.database.sharing import shared
+from memalchemy.database.per_database import shared
 from memalchemy.log import Log
 
 MAX_BYTES = 64 * 1024 * 1024

@@ -397,6 +397,11 @@ def append_checkpoints(
     of *rows*; ``None`` for those of a log that is not as *first* wants it. Each log is saved whole
     or not at all, whatever becomes of the others.
     """
+    if len(rows) == 1:
+        position = yield from append_checkpoint(
+            d, rows[0], first=first, condition="any", retain=False
+        )
+        return [position]
     by_log: dict[Any, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_log.setdefault(row["k_log_id"], []).append(row)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Executable
 
-from memalchemy.database import Database, HostConnection
+from memalchemy.database import READ, READ_REPLICA, Database, HostConnection
 from memalchemy.events import Event
 from memalchemy.statements import Answer, Program
 
@@ -34,7 +34,9 @@ async def ask(
     def program() -> Program[Answer]:
         return (yield statement, values)
 
-    return await db.read(program, connection=connection, event=event, stale=stale)
+    return await db.run(
+        program, READ_REPLICA if stale else READ, connection=connection, event=event
+    )
 
 
 async def scan(

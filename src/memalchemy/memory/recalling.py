@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from memalchemy import _forks
 from memalchemy.contracts import LogReading
 from memalchemy.database import Database, HostConnection
-from memalchemy.database.sharing import shared
+from memalchemy.database.per_database import shared
 from memalchemy.keys import check_thread_id
 from memalchemy.memory.records import Held, held
 from memalchemy.threads import ThreadLog

@@ -19,8 +19,14 @@ from memalchemy.codec import deltas, items, sealing, writes
 from memalchemy.codec.items import OTHERS
 from memalchemy.codec.sealing import Keyring, Sealed
 from memalchemy.contracts import Progress
-from memalchemy.database import Database, off_loop
-from memalchemy.database.keymarks import leave_mark, read_marks, unmark_key
+from memalchemy.database import (
+    READ,
+    WRITE_ROWS,
+    WRITE_STORED,
+    Database,
+    off_loop,
+)
+from memalchemy.database.key_registry import delete_key, read_registered_keys, register_key
 from memalchemy.dialects import TEXT_INDEXES
 from memalchemy.errors import Conflict, Corrupt, KeyMissing
 from memalchemy.events import Event, operation
@@ -202,7 +208,7 @@ class _Rotation:
 
     async def _look_at_marks(self) -> None:
         """Which tenants are encrypted, before this run encrypts any."""
-        statement = read_marks(self.db.dialect, scope=self.scope)
+        statement = read_registered_keys(self.db.dialect, scope=self.scope)
         binds = self.binds if self.scope == "tenant" else {}
         for row in await self._ask(statement, binds):
             self._keys_of.setdefault(row.tenant, set()).add(row.key)
@@ -319,7 +325,7 @@ class _Rotation:
         first = self.db.keyring.first_id
         assert first is not None
         for tenant in sorted(tenants - self._marked):
-            await self.db.write(partial(leave_mark, self.db.dialect, tenant, first), payloads=False)
+            await self.db.run(partial(register_key, self.db.dialect, tenant, first), WRITE_ROWS)
             self._marked.add(tenant)
 
     async def _unmark(self, count: _Count) -> None:
@@ -327,10 +333,10 @@ class _Rotation:
         used = {sealing.key_id(one) for one in (*count.rows, *count.items) if one is not None}
         if self.db.keyring.first_id in used and self.scope == "tenant":
             await self._mark({self.db.tenant})
-        statement = read_marks(self.db.dialect, scope=self.scope)
+        statement = read_registered_keys(self.db.dialect, scope=self.scope)
         binds = self.binds if self.scope == "tenant" else {}
         gone = [
-            Change(unmark_key(self.db.dialect), {"k_tenant": row.tenant, "k_key": row.key})
+            Change(delete_key(self.db.dialect), {"k_tenant": row.tenant, "k_key": row.key})
             for row in await self._ask(statement, binds)
             if row.key not in used and row.key != self.db.keyring.first_id
         ]
@@ -445,7 +451,7 @@ class _Rotation:
         def program() -> Program[Answer]:
             return (yield statement, binds)
 
-        return await self.db.read(program, event=self.event)
+        return await self.db.run(program, READ, event=self.event)
 
     async def _write(self, changes: Sequence[Change]) -> None:
         def program() -> Program[None]:
@@ -460,7 +466,7 @@ class _Rotation:
                         yield statements.grow_size(self.db.dialect), bound
 
         if changes:
-            await self.db.write(program, event=self.event, payloads="stored")
+            await self.db.run(program, WRITE_STORED, event=self.event)
 
     def _tell(self, more: int) -> None:
         self._done = min(self._done + more, self._total)

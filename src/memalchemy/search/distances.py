@@ -18,7 +18,13 @@ import numpy as np
 
 from memalchemy import _forks
 from memalchemy.contracts import MAX_LIMIT, SearchPlan
-from memalchemy.database import Database, HostConnection
+from memalchemy.database import (
+    READ,
+    READ_IN_TRANSACTION,
+    READ_REPLICA,
+    Database,
+    HostConnection,
+)
 from memalchemy.dialects.base import vector_index_name
 from memalchemy.events import Event
 from memalchemy.search.embeddings import (
@@ -118,8 +124,8 @@ async def look(
         rows: Sequence[Any] = yield vector_indexes(db.dialect), {"p_schema": db.schema}
         return native, frozenset(str(row[0]) for row in rows if row[1])
 
-    known.native, known.indexes = await db.read(
-        program, connection=connection, event=event, stale=stale
+    known.native, known.indexes = await db.run(
+        program, READ_REPLICA if stale else READ, connection=connection, event=event
     )
     known.seen = time.monotonic()
     return known
@@ -181,7 +187,7 @@ class InDatabase:
             self._limit = min(wanted, MAX_LIMIT)
             if self._by_index and await self._ask_index(count):
                 continue
-            rows = await self.db.read(self._exact, **self._options)
+            rows = await self.db.run(self._exact, READ, **self._options)
             self._take(rows)
             self._is_all = len(rows) < self._limit
         page, self._ready = self._ready[:count], self._ready[count:]
@@ -224,7 +230,7 @@ class InDatabase:
             rows = yield statement, self._binds | {"p_limit": max(LARGE, MANY) + 1}
             return int(rows[0][0])
 
-        number = await self.db.read(program, **self._options)
+        number: int = await self.db.run(program, READ, **self._options)
         self.known.remember(self._scope, number)
         return number
 
@@ -239,7 +245,7 @@ class InDatabase:
 
     async def _ask_index(self, count: int) -> bool:
         """Ask it for the nearest, from the first on; false if it does not have *count* more."""
-        rows = await self.db.read(self._indexed, together=True, **self._options)
+        rows = await self.db.run(self._indexed, READ_IN_TRANSACTION, **self._options)
         if rows is not None:
             self._take(rows)
             if len(rows) >= self._limit or len(self._ready) >= count:

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Executable
 
 from memalchemy.contracts import Progress
-from memalchemy.database import Database
+from memalchemy.database import MAINTENANCE, READ, Database
 from memalchemy.dialects import Dialect
 from memalchemy.dialects.base import vector_index_name
 from memalchemy.errors import AuthenticationFailed, CapabilityMissing, Conflict, NotFound
@@ -74,7 +74,7 @@ async def list_indexes(db: Database) -> list[VectorIndex]:
         CapabilityMissing: this database has none, or not from here; the message says what to do.
     """
     await _check(db)
-    rows = await db.read(lambda: _one(vector_indexes(db.dialect), {"p_schema": db.schema}))
+    rows = await db.run(lambda: _one(vector_indexes(db.dialect), {"p_schema": db.schema}), READ)
     found = []
     for name, valid, building, size in rows:
         if (match := _NAME.fullmatch(name)) is not None:
@@ -119,11 +119,15 @@ async def build_index(
     d = db.dialect
     with _owners_only(db, metric, dimensions, drop=False):
         if there is not None:
-            await db.maintain(
-                lambda: _one(drop_vector_index(d, metric=metric, dimensions=dimensions))
+            await db.run(
+                lambda: _one(drop_vector_index(d, metric=metric, dimensions=dimensions)),
+                MAINTENANCE,
             )
         building = asyncio.ensure_future(
-            db.maintain(lambda: _one(build_vector_index(d, metric=metric, dimensions=dimensions)))
+            db.run(
+                lambda: _one(build_vector_index(d, metric=metric, dimensions=dimensions)),
+                MAINTENANCE,
+            )
         )
         try:
             await _watch(db, building, progress)
@@ -155,8 +159,9 @@ async def drop_index(db: Database, name: str) -> None:
     if dimensions not in INDEXED_DIMENSIONS:
         raise NotFound(f"{name!r} is no index of memalchemy's")
     with _owners_only(db, metric, dimensions, drop=True):
-        await db.maintain(
-            lambda: _one(drop_vector_index(db.dialect, metric=metric, dimensions=dimensions))
+        await db.run(
+            lambda: _one(drop_vector_index(db.dialect, metric=metric, dimensions=dimensions)),
+            MAINTENANCE,
         )
     forget_indexes(db)
 
@@ -170,7 +175,7 @@ async def _watch(
     look = vector_index_progress(db.dialect)
     while not building.done():
         if progress is not None:
-            rows = await db.read(lambda: _one(look, {"p_schema": db.schema}))
+            rows = await db.run(lambda: _one(look, {"p_schema": db.schema}), READ)
             if rows and rows[0].total:
                 progress(Progress(int(rows[0].done), int(rows[0].total)))
         await asyncio.wait([building], timeout=SECONDS_BETWEEN_LOOKS)
@@ -189,7 +194,7 @@ async def _check(db: Database, metric: str = "cosine", dimensions: int = 384) ->
             f"on {d} a vector index is the administrator's to build; as the owner of the tables "
             f"run: {' '.join(commands)}"
         )
-    if not await db.read(lambda: has_native_vectors(db)):
+    if not await db.run(lambda: has_native_vectors(db), READ):
         raise CapabilityMissing(
             "this database has no type for vectors, so they are stored as bytes and compared "
             f"exactly. Run, as a superuser: {'; '.join(d.vector_type_commands)}; then: memalchemy "

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memalchemy.contracts import SearchPlan
-from memalchemy.database import Database, HostConnection
+from memalchemy.database import READ, Database, HostConnection
 from memalchemy.dialects.lists import lists
 from memalchemy.events import Event
 from memalchemy.keys import decode_id, encode_id
@@ -217,7 +217,7 @@ class InPython:
     async def page(self, count: int) -> list[Near]:
         """The next *count* items; fewer at the end."""
         program = partial(self._program, count)
-        found, scored, self._given = await self.db.read(program, **self._options)
+        found, scored, self._given = await self.db.run(program, READ, **self._options)
         self._scored = scored
         self.exhausted = len(found) < count
         event: Event | None = self._options["event"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Executable, and_, bindparam, case, distinct, func, not_, or_, select
 
-from memalchemy.database import Database
+from memalchemy.database import READ, Database
 from memalchemy.dialects import TEXT_INDEXES, Dialect
 from memalchemy.keys import decode_namespace
 from memalchemy.log.entries import has_anything
@@ -286,4 +286,4 @@ async def _ask(db: Database, query: Executable, binds: dict[str, Any]) -> Answer
     def program() -> Program[Answer]:
         return (yield query, binds)
 
-    return await db.read(program)
+    return await db.run(program, READ)

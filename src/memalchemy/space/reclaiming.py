@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Executable, Table
 
 from memalchemy.contracts import Progress
-from memalchemy.database import Database
+from memalchemy.database import MAINTENANCE, READ, Database
 from memalchemy.dialects import TEXT_INDEXES, Dialect
 from memalchemy.errors import CapabilityMissing
 from memalchemy.events import Event, operation
@@ -123,7 +123,7 @@ async def _reclaim_file(db: Database, full: bool, tell: Watching, event: Event) 
         await _merge(db, index, event)
     if full:
         # What this sets holds from the rewriting on.
-        await db.maintain(lambda: _all(step(d, what="incremental"), step(d, what="whole")))
+        await db.run(lambda: _all(step(d, what="incremental"), step(d, what="whole")), MAINTENANCE)
     advice = await _shrink(db, tell, event)
     return Reclaimed(before, db.file_bytes, tuple(advice))
 
@@ -179,7 +179,7 @@ async def _merge(db: Database, index: str, event: Event) -> None:
             return int(after.changes - before.changes)
 
         # Fewer than two changes mean that there was nothing to merge.
-        if await db.maintain(program, event=event) < 2:
+        if await db.run(program, MAINTENANCE, event=event) < 2:
             return
         verb = "merge"
         await _let_others(started)
@@ -189,7 +189,7 @@ async def _give(db: Database, free: int, tell: Watching, event: Event) -> None:
     left = free
     while left:
         started = time.perf_counter()
-        await db.maintain(lambda: _all(step(db.dialect, what="give")), event=event)
+        await db.run(lambda: _all(step(db.dialect, what="give")), MAINTENANCE, event=event)
         now = (await _pages(db, event)).freelist_count
         tell(Progress(max(free - now, 0), free))
         if now >= left:
@@ -208,7 +208,7 @@ async def _empty_log(db: Database, event: Event) -> bool:
     for _ in range(TRIES):
         started = time.perf_counter()
         emptied = step(d, what="patience"), step(d, what="log")
-        (answer,) = await db.maintain(lambda emptied=emptied: _all(*emptied), event=event)  # type: ignore[misc]
+        (answer,) = await db.run(lambda emptied=emptied: _all(*emptied), MAINTENANCE, event=event)  # type: ignore[misc]
         if answer[0] == 0:
             return True
         await _let_others(started)
@@ -216,7 +216,7 @@ async def _empty_log(db: Database, event: Event) -> bool:
 
 
 async def _pages(db: Database, event: Event) -> Any:
-    (pages,) = await db.maintain(lambda: _all(file_pages(db.dialect)), event=event)
+    (pages,) = await db.run(lambda: _all(file_pages(db.dialect)), MAINTENANCE, event=event)
     return pages
 
 
@@ -242,7 +242,7 @@ async def _reclaim_tables(db: Database, full: bool, tell: Watching, event: Event
             continue
         vacuum = vacuum_table(d, table=name, full=full)
         try:
-            await db.maintain(lambda vacuum=vacuum: _all(vacuum), event=event)  # type: ignore[misc]
+            await db.run(lambda vacuum=vacuum: _all(vacuum), MAINTENANCE, event=event)  # type: ignore[misc]
         except CapabilityMissing as error:
             advice.append(Advice(str(error), commands, name, table.dead))
         tell(Progress(number, len(before)))
@@ -269,8 +269,8 @@ def _still(d: Dialect, schema: str | None, was: Any, now: Any, full: bool) -> li
 
 
 async def _tables(db: Database, event: Event) -> dict[str, Any]:
-    rows = await db.read(
-        lambda: _bound(read_tables(db.dialect), {"p_schema": db.schema}), event=event
+    rows = await db.run(
+        lambda: _bound(read_tables(db.dialect), {"p_schema": db.schema}), READ, event=event
     )
     return {row.name: row for row in rows}
 
@@ -281,7 +281,7 @@ def _bytes(tables: dict[str, Any]) -> int:
 
 async def _advise(db: Database, full: bool) -> Reclaimed:
     query = sizes(db.dialect, exact=True)
-    rows = await db.read(lambda: _bound(query, {"p_schema": db.schema}))
+    rows = await db.run(lambda: _bound(query, {"p_schema": db.schema}), READ)
     total = sum(int(row.bytes) for row in rows) if rows else None
     advice = tuple(
         Advice(f"to shrink {name}, its owner runs", tuple(commands), name)

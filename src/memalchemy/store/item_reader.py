@@ -15,7 +15,7 @@ from memalchemy.codec.items import FieldWords
 from memalchemy.codec.packing import unpacked_size
 from memalchemy.codec.sealing import Keyring
 from memalchemy.contracts import StoreItem
-from memalchemy.database import Database, HostConnection, off_loop
+from memalchemy.database import READ_REPLICA, Database, HostConnection, off_loop
 from memalchemy.errors import TooLarge
 from memalchemy.events import Event
 from memalchemy.filters import Filter
@@ -149,8 +149,8 @@ class ItemReader:
         narrowed = self.narrowed()
         if narrowed is None:
             return None
-        places = await self.db.read(
-            lambda: narrowed(PAGE), connection=self.connection, event=self.event, stale=True
+        places = await self.db.run(
+            lambda: narrowed(PAGE), READ_REPLICA, connection=self.connection, event=self.event
         )
         return None if places is None else list((await self.at(places)).values())
 

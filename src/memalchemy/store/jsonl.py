@@ -21,7 +21,7 @@ import orjson
 from memalchemy.codec.sealing import Keyring
 from memalchemy.codec.values import encode_value, from_jsonable, jsonable
 from memalchemy.contracts import UNSET, StoreItem
-from memalchemy.database import OFF_LOOP_BYTES, Database, off_loop
+from memalchemy.database import OFF_LOOP_BYTES, READ, WRITE, Database, off_loop
 from memalchemy.errors import Conflict, NotSerialisable, TooLarge
 from memalchemy.events import operation
 from memalchemy.keys import check_name, encode_namespace
@@ -310,7 +310,7 @@ async def _written(
         native = await stores_natively(db, some, None, event)
         for attempts_left in reversed(range(ATTEMPTS)):
             try:
-                outcome = await db.write(program, event=event)
+                outcome = await db.run(program, WRITE, event=event)
                 break
             except Conflict:  # another wrote one of them since it was looked for: look again
                 if not attempts_left:
@@ -366,7 +366,7 @@ async def _vectors_of(db: Database, page: list[StoreItem]) -> dict[Place, list[d
             rows += yield read.vectors_of_items(db.dialect), binds
         return rows
 
-    rows = await db.read(program)
+    rows = await db.run(program, READ)
     found: dict[Place, list[dict[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: (row.field, row.model, row.part)):
         place = {"field": row.field, "model": row.model, "part": row.part}

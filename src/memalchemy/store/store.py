@@ -6,7 +6,7 @@ The modules beside this one hold the statements and programs: ``write`` and ``re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -29,7 +29,17 @@ from memalchemy.contracts import (
     check_position,
     check_query,
 )
-from memalchemy.database import OFF_LOOP_BYTES, Database, HostConnection, check_database, off_loop
+from memalchemy.database import (
+    OFF_LOOP_BYTES,
+    WRITE,
+    WRITE_ROWS,
+    WRITE_ROWS_STATEMENT,
+    WRITE_STATEMENT,
+    Database,
+    HostConnection,
+    check_database,
+    off_loop,
+)
 from memalchemy.dialects.lists import LISTED
 from memalchemy.errors import MemalchemyError
 from memalchemy.events import Event, operation
@@ -228,11 +238,11 @@ class Store:
         with operation("store.put", **self._about(namespace)) as event:
             event.details["vectors"] = len(vectors)
             native = await stores_natively(self.db, vectors, connection, event)
-            version = await self._write(
+            version = await self.db.run(
                 lambda: write.put(d, row, vectors, native, expected_version),
-                connection,
-                event,
-                single=d.single_statement_save and not vectors,
+                WRITE_STATEMENT if d.single_statement_save and not vectors else WRITE,
+                connection=connection,
+                event=event,
             )
             event.payload_bytes = len(row["p_value"])
             if version is None:
@@ -284,10 +294,11 @@ class Store:
         with operation("store.put", **self._about(namespace)) as event:
             event.details["vectors"] = len(vectors)
             native = await stores_natively(self.db, vectors, connection, event)
-            version = await self._write(
+            version = await self.db.run(
                 lambda: write.add_vectors(d, values, vectors, native, expected_version),
-                connection,
-                event,
+                WRITE,
+                connection=connection,
+                event=event,
             )
             if expected_version is not UNSET and version != expected_version:
                 current = await self.get_item(namespace, key, refresh=False, connection=connection)
@@ -338,7 +349,7 @@ class Store:
             event.payload_bytes = sum(len(row["p_value"]) for row, _ in last.values())
             versions = {}
             if last:
-                versions = await self._write(program, connection, event)
+                versions = await self.db.run(program, WRITE, connection=connection, event=event)
         return [versions[place_of(row)] for row in rows]
 
     async def change(
@@ -550,7 +561,7 @@ class Store:
             return _is_alive(rows[0].expires_at, values["p_now"]) if rows else None
 
         with operation("store.delete", **self._about(namespace)) as event:
-            was_there = await self._write(program, connection, event, payloads=False)
+            was_there = await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
             if was_there is None and which != "any":
                 current = await self.get_item(namespace, key, refresh=False, connection=connection)
                 raise not_as_expected(key, expected_version, current)
@@ -573,7 +584,7 @@ class Store:
             event.details["items"] = len(wanted)
             if not wanted:
                 return 0
-            return await self._write(program, connection, event, payloads=False)
+            return await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
 
     async def clear_namespace(
         self,
@@ -594,7 +605,7 @@ class Store:
             return int(alive[0][0])
 
         with operation("store.clear", **self._about(namespace)) as event:
-            removed = await self._write(program, connection, event, payloads=False)
+            removed = await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
             event.details["removed"] = removed
         return removed
 
@@ -617,7 +628,7 @@ class Store:
         with operation("store.sweep", tenant=self.db.tenant) as event:
             more = True
             while more:
-                gone = await self._write(program, connection, event, payloads=False)
+                gone = await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
                 more = gone is not None
                 removed += gone or 0
             event.details["removed"] = removed
@@ -987,7 +998,12 @@ class Store:
 
         with operation("store.refresh", **self._about(item.namespace)) as event:
             single = self.db.dialect.autocommits
-            touched = await self._write(program, connection, event, single=single, payloads=False)
+            touched = await self.db.run(
+                program,
+                WRITE_ROWS_STATEMENT if single else WRITE_ROWS,
+                connection=connection,
+                event=event,
+            )
         return replace(item, expires_at=expires) if touched else item
 
     async def _prolong(
@@ -1004,7 +1020,7 @@ class Store:
 
         with operation("store.refresh", tenant=self.db.tenant) as event:
             event.details["items"] = len(binds)
-            await self._write(program, connection, event, payloads=False)
+            await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
         return binds
 
     async def _has(
@@ -1027,19 +1043,6 @@ class Store:
     ) -> Any:
         """The rows of *statement* now; *stale* as for `Database.read`."""
         return await ask(self.db, statement, binds, connection, event=event, stale=stale)
-
-    async def _write(
-        self,
-        program: Callable[[], Program[T]],
-        connection: HostConnection | None,
-        event: Event,
-        *,
-        single: bool = False,
-        payloads: bool = True,
-    ) -> T:
-        return await self.db.write(
-            program, connection=connection, event=event, single=single, payloads=payloads
-        )
 
 
 _LISTED = SearchPlan("list", "nothing was asked for: the newest first")

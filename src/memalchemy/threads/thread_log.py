@@ -29,7 +29,17 @@ from memalchemy.contracts import (
     check_time,
     to_lifetime,
 )
-from memalchemy.database import Database, HostConnection, Then, check_database, off_loop
+from memalchemy.database import (
+    READ,
+    WRITE,
+    WRITE_ROWS,
+    WRITE_STATEMENT,
+    Database,
+    Decode,
+    HostConnection,
+    check_database,
+    off_loop,
+)
 from memalchemy.dialects.lists import lists
 from memalchemy.errors import DatabaseUnreachable, NotFound
 from memalchemy.events import Event, operation
@@ -207,7 +217,7 @@ class ThreadLog:
             return None if row is None else entry_rows.entry(thread_id, self.db.keyring, row)
 
         with operation("thread.pop", **self._about(thread_id)) as event:
-            return await self.db.write(program, connection=connection, event=event, payloads=False)
+            return await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
 
     async def remove(
         self,
@@ -257,8 +267,9 @@ class ThreadLog:
         row["p_seq"] = _position(position, "position")
         with operation("thread.edit", **self._about(thread_id)) as event:
             event.payload_bytes = len(row["p_payload"])
-            return await self.db.write(
+            return await self.db.run(
                 lambda: entries.change_one(d, log, self._values(log), row, expected),
+                WRITE,
                 connection=connection,
                 event=event,
             )
@@ -321,11 +332,11 @@ class ThreadLog:
         at = None if position is None else _position(position, "position")
         with operation("thread.fork", **self._about(thread_id)) as event:
             event.details["to"] = target
-            copied = await self.db.write(
+            copied = await self.db.run(
                 lambda: copy_log(self.db.dialect, source, to, now, position=at),
+                WRITE_ROWS,
                 connection=connection,
                 event=event,
-                payloads=False,
             )
             if not copied:
                 what = "any entry" if position is None else f"an entry at {position}"
@@ -506,8 +517,9 @@ class ThreadLog:
             binds["k_thread_id"] = check_thread_id(thread_id)
         scope = "namespace" if thread_id is None else "log"
         with operation("thread.search", tenant=self.db.tenant, thread_id=thread_id) as event:
-            found = await self.db.read(
+            found = await self.db.run(
                 lambda: find_entries(d, terms, binds, scope, limit),
+                READ,
                 connection=connection,
                 event=event,
             )
@@ -523,7 +535,7 @@ class ThreadLog:
         """
         log, now = self._log(thread_id), datetime.now(UTC)
         program = partial(entries.standing, self.db.dialect, log, {"p_now": now}, UNSET)
-        return await self.db.write(program, connection=connection, payloads=False)
+        return await self.db.run(program, WRITE_ROWS, connection=connection)
 
     async def read_columns(
         self,
@@ -579,11 +591,11 @@ class ThreadLog:
             event.payload_bytes = sum(len(row["p_payload"]) for row in rows)
             event.details["entries"] = len(rows)
             if d.single_statement_save and after is None and rows and not any(checked):
-                allotted = await self.db.write(
+                allotted = await self.db.run(
                     lambda: append.append_entries(d, values, rows, expected),
+                    WRITE_STATEMENT,
                     connection=connection,
                     event=event,
-                    single=True,
                 )
                 if allotted is not None:
                     return list(range(allotted.next_seq - len(rows), allotted.next_seq))
@@ -610,7 +622,7 @@ class ThreadLog:
     ) -> T:
         for left in reversed(range(tries)):
             try:
-                return await self.db.write(program, connection=connection, event=event)
+                return await self.db.run(program, WRITE, connection=connection, event=event)
             except DatabaseUnreachable as lost:
                 if not left or not lost.maybe_applied:
                     raise
@@ -624,7 +636,7 @@ class ThreadLog:
         connection: HostConnection | None,
     ) -> T:
         with operation(name, **self._about(thread_id)) as event:
-            return await self.db.write(program, connection=connection, event=event, payloads=False)
+            return await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
 
     async def _news(
         self,
@@ -650,9 +662,10 @@ class ThreadLog:
             return rows
 
         with operation("thread.read", **self._about(thread_id)) as event:
-            reading, found = await self.db.read_then(
+            reading, found = await self.db.run(
                 program,
-                Then(partial(_reading, seen, make), _weight),
+                READ,
+                decode=Decode(partial(_reading, seen, make), _weight),
                 connection=connection,
                 event=event,
             )
@@ -689,9 +702,12 @@ class ThreadLog:
             return (yield statement, binds)
 
         with operation("thread.read", **self._about(thread_id)) as event:
-            return await self.db.read_then(
+            return await self.db.run(
                 program,
-                Then(partial(entry_rows.entries, thread_id, self.db.keyring), entry_rows.weight),
+                READ,
+                decode=Decode(
+                    partial(entry_rows.entries, thread_id, self.db.keyring), entry_rows.weight
+                ),
                 connection=connection,
                 event=event,
             )
@@ -722,7 +738,7 @@ class ThreadLog:
         def program() -> Program[Answer]:
             return (yield statement, binds)
 
-        return await self.db.read(program, connection=connection, event=event)
+        return await self.db.run(program, READ, connection=connection, event=event)
 
 
 def _version(version: object) -> int | Unset:

@@ -14,8 +14,8 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from memalchemy.database import Database
-from memalchemy.database.keymarks import leave_mark, read_marks
+from memalchemy.database import READ, WRITE_ROWS, Database
+from memalchemy.database.key_registry import read_registered_keys, register_key
 from memalchemy.errors import Conflict
 from memalchemy.events import operation
 from memalchemy.log import Log
@@ -96,7 +96,7 @@ class _Copy:
 
     async def run(self) -> CopyReport:
         await self.items.prepare()
-        logs, items = await self.source.read(partial(_count, self.source, self.scope))
+        logs, items = await self.source.run(partial(_count, self.source, self.scope), READ)
         self.sides.tell(logs=logs, items=items)
         await self.look()
         await self.mark()
@@ -108,14 +108,16 @@ class _Copy:
         """Note on the target, before there is a row of them, which keys the source's rows need."""
         binds = {"k_tenant": self.source.tenant} if self.scope == "tenant" else {}
         marks = {
-            db: await self.sides.ask(db, read_marks(db.dialect, scope=self.scope), binds, None)
+            db: await self.sides.ask(
+                db, read_registered_keys(db.dialect, scope=self.scope), binds, None
+            )
             for db in (self.source, self.sides.target)
         }
         encrypted = {row["tenant"] for row in marks[self.sides.target]}
         self.sides.sealed_only = encrypted - {row["tenant"] for row in marks[self.source]}
         for row in marks[self.source]:
-            mark = partial(leave_mark, self.sides.target.dialect, row["tenant"], row["key"])
-            await self.sides.target.write(mark, payloads=False)
+            mark = partial(register_key, self.sides.target.dialect, row["tenant"], row["key"])
+            await self.sides.target.run(mark, WRITE_ROWS)
 
     async def pages(self, listing: Any, key: Sequence[str], visit: Visit) -> None:
         """Visit heads or items, in pages that are each read in a snapshot of the source.

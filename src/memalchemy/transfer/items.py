@@ -7,7 +7,7 @@ from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from memalchemy.database import Database
+from memalchemy.database import READ, WRITE_ROWS, Database
 from memalchemy.search.counting import count_change
 from memalchemy.search.embeddings import has_native_vectors
 from memalchemy.transfer.rows import Values, float32, same_row, same_rows
@@ -37,7 +37,7 @@ class Items:
     async def prepare(self) -> None:
         """Ask both sides how they store vectors."""
         for db in (self.source, self.target):
-            self._native[db] = await db.read(partial(has_native_vectors, db))
+            self._native[db] = await db.run(partial(has_native_vectors, db), READ)
 
     async def find(self, db: Database, key: Values, on: AsyncConnection | None) -> Found:
         binds = {f"k_{name}": key[name] for name in ITEM_KEY}
@@ -88,9 +88,7 @@ class Items:
         if not d.counts_vector_changes:
             return 0
         change = partial(count_change, d, key["tenant"], key["namespace"], datetime.now(UTC))
-        return await self.target.write(
-            partial(change, removes=False), connection=now, payloads=False
-        )
+        return await self.target.run(partial(change, removes=False), WRITE_ROWS, connection=now)
 
     async def _put_vectors(self, rows: list[Values], change: int, now: AsyncConnection) -> None:
         native = self._native[self.target]

@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from memalchemy.database import Database
+from memalchemy.database import WRITE_ROWS, Database
 from memalchemy.log import Log, lock_log, remove_log
 from memalchemy.transfer.rows import Values, is_sealed, same_row, same_rows, sealed_epoch
 from memalchemy.transfer.sides import Sides, Verdict, meanwhile, not_as_written
@@ -79,9 +79,7 @@ class Logs:
             return
         d = self.target.dialect
         if verdict is Verdict.OUTDATED:
-            await self.target.write(
-                lambda: remove_log(d, _log(head)), connection=now, payloads=False
-            )
+            await self.target.run(lambda: remove_log(d, _log(head)), WRITE_ROWS, connection=now)
         sealed = dict(head) | {"epoch": sealed_epoch(head)}
         await self.sides.put("threads", [sealed], now)
         back = await self.sides.ask(self.target, read_log_head(d), _log(head).binds(), now)

@@ -12,7 +12,7 @@ from sqlalchemy import Executable
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy.codec.sealing import is_sealed
-from memalchemy.database import Database
+from memalchemy.database import READ, WRITE_STORED, Database
 from memalchemy.errors import Conflict, Corrupt, NotEncrypted, UniqueViolation
 from memalchemy.statements import Answer, Parameters, Program
 from memalchemy.transfer.rows import Values
@@ -112,9 +112,7 @@ class Sides:
 
     async def write(self, statement: Executable, binds: Parameters, now: AsyncConnection) -> int:
         """Execute one statement on the target; how many rows it touched."""
-        done = await self.target.write(
-            lambda: _one(statement, binds), connection=now, payloads="stored"
-        )
+        done = await self.target.run(lambda: _one(statement, binds), WRITE_STORED, connection=now)
         return done.touched
 
     async def ask(
@@ -125,7 +123,7 @@ class Sides:
         on: AsyncConnection | None,
     ) -> list[Values]:
         """The rows of one query, on either side."""
-        answer = await db.read(lambda: _one(statement, binds), connection=on)
+        answer = await db.run(lambda: _one(statement, binds), READ, connection=on)
         return [dict(row._mapping) for row in answer]
 
 

@@ -18,7 +18,7 @@ from sqlalchemy import (
     select,
 )
 
-from memalchemy.database.keymarks import MARKS
+from memalchemy.database.key_registry import KEYS_NAMESPACE
 from memalchemy.dialects import Dialect
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, NAMES, THREADS, of_log
 from memalchemy.schema import EmbeddingRow, StoreItemRow
@@ -46,7 +46,9 @@ def _whose(table: Table, scope: str) -> ColumnElement[bool]:
         return whose
     # How often vectors were changed is counted by each database for itself; of a key that both
     # sides were written with each has a mark of its own.
-    own: list[ColumnElement[str]] = [literal_column(f"'{name}'") for name in (COUNTERS, MARKS)]
+    own: list[ColumnElement[str]] = [
+        literal_column(f"'{name}'") for name in (COUNTERS, KEYS_NAMESPACE)
+    ]
     return and_(whose, *(table.c.namespace != name for name in own))
 
 

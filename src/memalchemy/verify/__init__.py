@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from memalchemy.database import Database
-from memalchemy.database.prepared import UnreadableRows
+from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.errors import Corrupt, StatementFailed
 from memalchemy.events import operation
 from memalchemy.keys import check_thread_id, encode_id

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from memalchemy.database import Database
+from memalchemy.database import READ, WRITE_ROWS, WRITE_ROWS_STATEMENT, Database
 from memalchemy.dialects import TEXT_INDEXES
 from memalchemy.errors import AuthenticationFailed, Corrupt, StatementFailed
 from memalchemy.keys import encode_id
@@ -158,7 +158,7 @@ class TextIndexes:
                 yield queries.prove_text_index(d, index=index), None
 
             try:
-                await self.db.write(program, payloads=False)
+                await self.db.run(program, WRITE_ROWS)
             except Corrupt:
                 reading.reason = "does not agree with the rows"
 
@@ -174,7 +174,7 @@ class TextIndexes:
             return {row[0] for row in rows}
 
         # What keeps the planner to the index holds for a transaction, so it takes one.
-        return await (self.db.write(program, payloads=False) if alone else self.db.read(program))
+        return await (self.db.run(program, WRITE_ROWS) if alone else self.db.run(program, READ))
 
     async def _rebuild(self, index: str) -> bool:
         d = self.db.dialect
@@ -185,7 +185,7 @@ class TextIndexes:
                 yield queries.rebuild_text_index(d, index=index, step=step), None
 
         if steps:
-            await self.db.write(program, single=steps == 1, payloads=False)
+            await self.db.run(program, WRITE_ROWS_STATEMENT if steps == 1 else WRITE_ROWS)
         return steps > 0
 
 

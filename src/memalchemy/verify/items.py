@@ -14,7 +14,7 @@ import numpy as np
 from memalchemy.codec import sealing
 from memalchemy.codec.items import CODEC, are_field_terms, decode_item, is_search_text
 from memalchemy.codec.sealing import Keyring
-from memalchemy.database import Database, off_loop
+from memalchemy.database import READ, Database, off_loop
 from memalchemy.errors import Corrupt
 from memalchemy.keys import decode_namespace, encode_namespace
 from memalchemy.search.counting import counts
@@ -54,7 +54,7 @@ class ItemsReading:
 
     async def read(self, picks: Collection[int] | None, tell: Callable[[int], None]) -> None:
         """Read all items, or those at these places in their order; tells how many were passed."""
-        self._native = await self.db.read(partial(has_native_vectors, self.db))
+        self._native = await self.db.run(partial(has_native_vectors, self.db), READ)
         passed = 0
         async for page in self._pages():
             wanted = [row for at, row in enumerate(page, passed) if picks is None or at in picks]
@@ -138,7 +138,7 @@ class ItemsReading:
             rows = await ask(self.db, queries.list_changes(d), binds)
             for row in rows:
                 program = partial(counts, d, self.tenant, row.namespace, False)
-                counter = (await self.db.read(program)).get(row.namespace)
+                counter = (await self.db.run(program, READ)).get(row.namespace)
                 if counter is None or not 1 <= row.last_change <= counter.version:
                     there = "none" if counter is None else f"at {counter.version}"
                     what = (

@@ -14,8 +14,8 @@ from typing import Any
 from sqlalchemy import Executable
 
 from memalchemy.codec.values import Parts, state_size
-from memalchemy.database import Database, off_loop
-from memalchemy.database.prepared import UnreadableRows
+from memalchemy.database import READ, Database, off_loop
+from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.keys import decode_namespace
 from memalchemy.log import STATES, Log
 from memalchemy.statements import Answer, Program
@@ -44,7 +44,7 @@ async def ask(db: Database, statement: Executable, binds: Mapping[str, Any]) -> 
     def program() -> Program[Answer]:
         return (yield statement, binds)
 
-    return await db.read(program)
+    return await db.run(program, READ)
 
 
 async def ask_each(

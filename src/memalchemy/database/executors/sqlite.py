@@ -1,4 +1,4 @@
-"""SQLite in this process: a writer thread, reader threads, transactions that borrow the writer."""
+"""The executor for SQLite: a writer thread, reader threads, transactions that hold the writer."""
 
 from __future__ import annotations
 
@@ -20,11 +20,19 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import NullPool
 
 from memalchemy import migrate
-from memalchemy.database.backup import Progress, back_up
-from memalchemy.database.borrowed import Borrowed
-from memalchemy.database.handles import Handle, LentHandle, LentMemory, MemoryHandle, engine_of
-from memalchemy.database.readers import Readers
-from memalchemy.database.writer import Lease, Writer
+from memalchemy.database.aiosqlite_connection import AioSQLiteConnection
+from memalchemy.database.executors.base import Attempt, Executor
+from memalchemy.database.executors.sqlite_readers import Readers
+from memalchemy.database.executors.sqlite_writer import Writer, WriterLease
+from memalchemy.database.intent import Kind
+from memalchemy.database.sqlite_backup import Progress, back_up
+from memalchemy.database.sqlite_connections import (
+    MemoryConnection,
+    MemoryTransactionConnection,
+    SQLiteConnection,
+    TransactionConnection,
+    engine_for,
+)
 from memalchemy.dialects.sqlite import prepare
 from memalchemy.errors import (
     CapabilityMissing,
@@ -38,11 +46,16 @@ T = TypeVar("T")
 OPEN_TIMEOUT = 30.0
 
 # The leases that the running task, or one that it was started from, has asked for.
-_borrowed: ContextVar[tuple[tuple[int, Lease], ...]] = ContextVar("memalchemy_borrowed", default=())
+_leases: ContextVar[tuple[tuple[int, WriterLease], ...]]
+_leases = ContextVar("memalchemy_writer_leases", default=())
 
 
-class Embedded:
-    """One SQLite database, opened lazily; ``path=None`` is a database in memory."""
+class SQLiteExecutor(Executor):
+    """Runs jobs on one SQLite database, opened on first use; ``path=None`` is one in memory.
+
+    All writes go through one connection in one thread, all reads of a file through connections of
+    their own, which see the last commit.
+    """
 
     def __init__(
         self,
@@ -58,40 +71,29 @@ class Embedded:
         self.may_create = may_create
         self._open_timeout = OPEN_TIMEOUT if open_timeout is None else open_timeout
         self._statement_timeout = statement_timeout
-        self._memory: MemoryHandle | None = None
+        self._memory: MemoryConnection | None = None
         self._readers: Readers | None = None
-        self._lending: AsyncEngine | None = None
+        self._transaction_engine: AsyncEngine | None = None
         self._lock = threading.Lock()
         self._closing = threading.RLock()
         self.writer = Writer(self._connect_writer, is_the_database=path is None)
 
-    async def write(self, job: Callable[[Connection], T]) -> T:
-        """Run *job* in a transaction of the writer.
-
-        A cancelled caller leaves a job that is either done or never starts.
-        """
-        self._refuse_if_borrowed()
+    async def run(
+        self, job: Callable[[Any], T], kind: Kind, attempt: Attempt, *, is_program: bool
+    ) -> T:
+        if kind == "maintenance":
+            return await self._run_alone(job)
+        if kind in ("read", "read_transaction") and self._path is not None:
+            with self._lock:
+                if self._readers is None:
+                    self._readers = Readers(self._connect_reader)
+                result = self._readers.submit(job)
+            return await result
+        self._refuse_while_held()
         return await self.writer.submit(job)
 
-    async def read(self, job: Callable[[Connection], T]) -> T:
-        """Run *job* on a connection of its own; it sees the last commit."""
-        if self._path is None:
-            return await self.write(job)
-        with self._lock:
-            if self._readers is None:
-                self._readers = Readers(self._connect_reader)
-            answer = self._readers.submit(job)
-        return await answer
-
-    async def apart(self, job: Callable[[Connection], T]) -> T:
-        """Run *job* on a connection of its own, each statement a transaction of its own."""
-        if self._path is None:
-            raise CapabilityMissing("a database in memory has no file to maintain")
-        self._refuse_if_borrowed()
-        return await asyncio.to_thread(self._apart, job)
-
     def file_bytes(self) -> int | None:
-        """The file with its write-ahead log; ``None`` in memory."""
+        """Return the size of the file with its write-ahead log; ``None`` in memory."""
         if self._path is None:
             return None
         files = (Path(self._path), Path(f"{self._path}-wal"))
@@ -99,36 +101,43 @@ class Embedded:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
-        """Lend a connection for one transaction; other writers of this process wait meanwhile."""
-        self._refuse_if_borrowed()
+        """Return a block with a connection for one transaction; other writers wait meanwhile."""
+        self._refuse_while_held()
         lease = self.writer.lease()
-        closes_itself = False
+        closing_returns_lease = False
         try:
             await asyncio.wrap_future(lease.granted)
-            _borrowed.set((*(b for b in _borrowed.get() if not b[1].is_over), (id(self), lease)))
-            # Kept, for what it has compiled: one that is new compiles each statement anew.
-            engine = self._lending = self._lending or self._lends(read_only=False)
-            async with engine.connect() as connection:
-                # Its thread closes it and gives the lease back, however often this is cancelled.
-                Borrowed.below(connection).handle.on_close = lease.give_back
-                closes_itself = True
+            _leases.set(
+                (*(held for held in _leases.get() if not held[1].is_over), (id(self), lease))
+            )
+            # The engine is kept for its compiled-SQL cache.
+            if self._transaction_engine is None:
+                self._transaction_engine = self._async_engine(read_only=False)
+            async with self._transaction_engine.connect() as connection:
+                # Closing it gives the lease back, in its own thread, which no cancellation reaches.
+                raw = AioSQLiteConnection.below(connection).sqlite_connection
+                raw.on_close = lease.give_back
+                closing_returns_lease = True
                 yield connection
         finally:
-            if not closes_itself:
+            if not closing_returns_lease:
                 lease.give_back()
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncConnection]:
-        """Lend a connection whose reads all see one moment; writers go on, except in memory."""
+        """Return a block with a connection whose reads all see one moment.
+
+        Writers go on meanwhile, except in memory.
+        """
         if self._path is None:
             async with self.transaction() as connection:
                 yield connection
             return
-        async with self._lends(read_only=True).connect() as connection:
+        async with self._async_engine(read_only=True).connect() as connection:
             yield connection
 
     async def back_up(self, file: Path, progress: Progress) -> int:
-        """Copy the database into the new *file* as of one moment; see `database.backup`."""
+        """Copy the database into the new *file* as of one moment; return the size in bytes."""
         if self._path is not None:
             if not os.path.exists(self._path):  # noqa: ASYNC240 - one look
                 raise DatabaseUnreachable(f"there is no file {self._path} to back up")
@@ -137,7 +146,7 @@ class Embedded:
                 return await asyncio.to_thread(back_up, source, file, progress)
             finally:
                 source.close()
-        self._refuse_if_borrowed()
+        self._refuse_while_held()
         lease = self.writer.lease()
         try:
             await asyncio.wrap_future(lease.granted)
@@ -148,9 +157,12 @@ class Embedded:
         finally:
             lease.give_back()
 
-    def close(self) -> None:
-        """Finish queued writes and close every connection."""
-        self._refuse_if_borrowed()
+    async def close(self) -> None:
+        await asyncio.to_thread(self.close_in_this_thread)
+
+    def close_in_this_thread(self) -> None:
+        """Finish queued jobs and close every connection. Blocks."""
+        self._refuse_while_held()
         memory = self._memory
         self.writer.close()
         with self._lock:
@@ -162,23 +174,24 @@ class Embedded:
         if memory is not None:
             memory.close_for_good()
 
-    def leave(self) -> None:
-        """Close as `close` does, later and in the threads of this database, which nobody can use
-        any more. For a finaliser: takes no lock and waits for nothing.
+    def abandon(self) -> None:
+        """Close as `close` does, later and in the threads of this database.
+
+        For a finaliser, when nobody can use the database any more: takes no lock, does not wait.
         """
         memory, readers = self._memory, self._readers
-        self.writer.leave(_nothing if memory is None else memory.close_for_good)
+        self.writer.abandon(_nothing if memory is None else memory.close_for_good)
         if readers is not None:
-            readers.leave()
+            readers.abandon()
 
     @property
-    def is_borrowed(self) -> bool:
+    def holds_writer(self) -> bool:
         """Whether an open transaction of the running task holds the writer."""
-        return any(owner == id(self) and not lease.is_over for owner, lease in _borrowed.get())
+        return any(owner == id(self) and not lease.is_over for owner, lease in _leases.get())
 
-    def _refuse_if_borrowed(self) -> None:
-        """Waiting for the writer while this task holds it would be for ever."""
-        if self.is_borrowed:
+    def _refuse_while_held(self) -> None:
+        """Refuse to wait for the writer in a task that holds it, which would last for ever."""
+        if self.holds_writer:
             raise MemalchemyError(
                 "an open transaction of this task holds the database's only writer: pass it, "
                 "connection=tx"
@@ -186,26 +199,26 @@ class Embedded:
 
     def _connect_writer(self) -> Connection:
         connect = self._open_memory if self._path is None else self._open_file
-        return engine_of(connect).connect()
+        return engine_for(connect).connect()
 
     def _connect_reader(self) -> Connection:
-        return engine_of(lambda: self._open_file(read_only=True)).connect()
+        return engine_for(lambda: self._open_file(read_only=True)).connect()
 
     def _open_memory(self) -> sqlite3.Connection:
         self._memory = sqlite3.connect(
-            ":memory:", factory=MemoryHandle, isolation_level=None, check_same_thread=False
+            ":memory:", factory=MemoryConnection, isolation_level=None, check_same_thread=False
         )
         self._memory.execute("PRAGMA foreign_keys = ON")
         if self._statement_timeout is not None:
-            self._memory.limit(self._statement_timeout)
+            self._memory.set_statement_timeout(self._statement_timeout)
         return self._memory
 
     def _open_file(
-        self, *, read_only: bool = False, factory: type[Handle] = Handle
+        self, *, read_only: bool = False, factory: type[SQLiteConnection] = SQLiteConnection
     ) -> sqlite3.Connection:
         # Switching to WAL needs the file alone for a moment, and SQLite does not wait for that.
         deadline = time.monotonic() + self._open_timeout
-        place = self._place()
+        place = self._uri_or_path()
         while True:
             connection = sqlite3.connect(
                 place,
@@ -234,11 +247,11 @@ class Embedded:
                 time.sleep(0.01)
             else:
                 if self._statement_timeout is not None:
-                    connection.limit(self._statement_timeout)
+                    connection.set_statement_timeout(self._statement_timeout)
                 return connection
 
-    def _place(self) -> str:
-        """What to connect to: SQLite makes a file of any path that it is given plainly."""
+    def _uri_or_path(self) -> str:
+        """Return the name to connect to. Given a path SQLite creates the file, given a URI not."""
         assert self._path is not None
         if self.may_create:
             return self._path
@@ -247,8 +260,15 @@ class Embedded:
             raise SchemaOutdated(None, migrate.head(), missing_file=self._path)
         return f"{path.as_uri()}?mode=rw"
 
-    def _apart(self, job: Callable[[Connection], T]) -> T:
-        engine = engine_of(self._open_file)
+    async def _run_alone(self, job: Callable[[Connection], T]) -> T:
+        """Run *job* on a connection of its own, each statement a transaction of its own."""
+        if self._path is None:
+            raise CapabilityMissing("a database in memory has no file to maintain")
+        self._refuse_while_held()
+        return await asyncio.to_thread(self._run_in_this_thread, job)
+
+    def _run_in_this_thread(self, job: Callable[[Connection], T]) -> T:
+        engine = engine_for(self._open_file)
         event.listen(engine, "do_execute", _free_pages)
         try:
             with engine.connect() as connection:
@@ -256,19 +276,19 @@ class Embedded:
         finally:
             engine.dispose()
 
-    def _lends(self, *, read_only: bool) -> AsyncEngine:
-        """An engine that opens a connection each time, and holds none."""
-        own = weakref.ref(self)  # no ring of references: who drops it, drops it at once
+    def _async_engine(self, *, read_only: bool) -> AsyncEngine:
+        """Return an engine that opens a connection each time and keeps none."""
+        own = weakref.ref(self)  # a cycle of references would delay the end of the database
 
         def open_() -> Any:
-            embedded = own()
-            assert embedded is not None
-            if embedded._memory is not None:
-                return LentMemory(embedded._memory)
-            return embedded._open_file(read_only=read_only, factory=LentHandle)
+            executor = own()
+            assert executor is not None
+            if executor._memory is not None:
+                return MemoryTransactionConnection(executor._memory)
+            return executor._open_file(read_only=read_only, factory=TransactionConnection)
 
         async def create(*args: Any, **kw: Any) -> aiosqlite.Connection:
-            return await Borrowed(open_, iter_chunk_size=64)
+            return await AioSQLiteConnection(open_, iter_chunk_size=64)
 
         engine = create_async_engine(
             "sqlite+aiosqlite://", poolclass=NullPool, async_creator=create, hide_parameters=True
@@ -285,8 +305,10 @@ def _begin(connection: Connection) -> None:
 
 
 def _free_pages(cursor: sqlite3.Cursor, statement: str, *_: Any) -> bool:
-    """Step PRAGMA incremental_vacuum to its end, and tell if this was one: it frees a page a step,
-    and Python steps a statement without columns only once unless it is in a script.
+    """Run PRAGMA incremental_vacuum to its end; return whether *statement* was one.
+
+    It frees a page for each step, and Python steps a statement without columns only once unless it
+    is in a script.
     """
     if not statement.startswith("PRAGMA incremental_vacuum"):
         return False

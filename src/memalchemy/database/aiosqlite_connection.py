@@ -1,7 +1,7 @@
-"""The connection of a transaction to SQLite, and the short way for our programs on it.
+"""aiosqlite connections of transactions, which take whole programs, too.
 
-An async driver hops between two threads some eight times for each statement. A program of ours goes
-to the connection's own thread as a whole, behind whatever was asked of it before.
+An async driver hops between two threads some eight times for each statement. A program goes to the
+connection's own thread as a whole, in line with the statements before it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import aiosqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from memalchemy.database.handles import view_of
-from memalchemy.database.prepared import Prepared
+from memalchemy.database.direct_connection import SQLiteDirectConnection
+from memalchemy.database.sqlite_connections import connection_in_transaction
 from memalchemy.errors import MemalchemyError
 
 T = TypeVar("T")
@@ -27,19 +27,20 @@ _OVER = (
 )
 
 
-class Borrowed(aiosqlite.Connection):
-    """A connection of aiosqlite's that takes whole jobs, too.
+class AioSQLiteConnection(aiosqlite.Connection):
+    """An aiosqlite connection that can run a whole job in its thread.
 
-    In its earlier releases it is a `threading.Thread`, whose names must not be given anew.
+    In earlier releases aiosqlite's class is a `threading.Thread`, whose names must not be reused.
     """
 
-    _prepared: Prepared | None = None
+    _direct: SQLiteDirectConnection | None = None
     _is_unclear = False
 
     @staticmethod
-    def of(connection: AsyncConnection) -> Borrowed | None:
-        """What is below *connection*, if it is one of ours, and SQLAlchemy would run a statement on
-        it: of what that refuses, or is to begin first, it shall say so itself.
+    def usable_below(connection: AsyncConnection) -> AioSQLiteConnection | None:
+        """Return the connection below *connection* if it is of this class and SQLAlchemy would
+        execute a statement on it now. Where SQLAlchemy would refuse, or begin a transaction first,
+        it has to do so itself.
         """
         outer: Any = connection.sync_connection
         if outer is None or outer.closed or outer.invalidated or not outer.in_transaction():
@@ -50,25 +51,25 @@ class Borrowed(aiosqlite.Connection):
         if block is not None and not block._transaction_is_active():
             return None  # a block whose transaction, or savepoint, has been ended inside it
         found = outer.connection.driver_connection
-        return found if isinstance(found, Borrowed) else None
+        return found if isinstance(found, AioSQLiteConnection) else None
 
     @staticmethod
-    def below(connection: AsyncConnection) -> Borrowed:
-        """Return the connection of ours that *connection*, which is open, stands on."""
+    def below(connection: AsyncConnection) -> AioSQLiteConnection:
+        """Return the connection below *connection*, which is open and of this class."""
         outer: Any = connection.sync_connection
-        found: Borrowed = outer.connection.driver_connection
+        found: AioSQLiteConnection = outer.connection.driver_connection
         return found
 
     @property
-    def handle(self) -> Any:
-        """The connection of the standard library's below this one."""
+    def sqlite_connection(self) -> Any:
+        """The standard library's connection below this one."""
         return self._conn
 
-    async def perform(self, job: Callable[[Prepared], T]) -> T:
+    async def run_job(self, job: Callable[[SQLiteDirectConnection], T]) -> T:
         """Run *job* in the connection's thread.
 
-        If the caller is cancelled, it runs to its end or not at all, and nobody is told which: from
-        then on the transaction can only be rolled back.
+        A job whose caller is cancelled runs to its end or not at all, and it is not known which:
+        from then on the transaction can only be rolled back.
 
         Raises:
             MemalchemyError: the transaction has ended meanwhile; nothing was done.
@@ -78,7 +79,7 @@ class Borrowed(aiosqlite.Connection):
         def start() -> T:
             nonlocal has_started
             has_started = True
-            return self._perform(job)
+            return self._run_job(job)
 
         try:
             result: T = await self._execute(start)  # type: ignore[no-untyped-call]
@@ -92,15 +93,15 @@ class Borrowed(aiosqlite.Connection):
         return result
 
     async def commit(self) -> None:
-        """Commit, unless there is nothing any more that could be committed."""
+        """Commit, or refuse if the transaction has ended or its content is not known."""
         self._check()
         await super().commit()
 
-    def _perform(self, job: Callable[[Prepared], T]) -> T:
-        self._check()  # here, behind a COMMIT that was asked for before
-        if self._prepared is None:
-            self._prepared = Prepared(view_of(self._conn))
-        return job(self._prepared)
+    def _run_job(self, job: Callable[[SQLiteDirectConnection], T]) -> T:
+        self._check()  # in the thread, so that a COMMIT that was sent before has been done
+        if self._direct is None:
+            self._direct = SQLiteDirectConnection(connection_in_transaction(self._conn))
+        return job(self._direct)
 
     def _check(self) -> None:
         if self._is_unclear:

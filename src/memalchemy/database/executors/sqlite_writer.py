@@ -1,9 +1,9 @@
 """SQLite's writer: one thread, one connection, group commit.
 
 An async driver hops between threads some eight times for each save; here a whole save is one hop,
-and saves that wait together share one commit. A job is a function of the connection that can run
-again from the start: if any job of a batch fails, the batch is rolled back and its jobs run one by
-one, so a bad save never harms its neighbours.
+and saves that wait at the same time share one commit. A job is a function of the connection that
+can run again from the start: if one job of a batch fails, the batch is rolled back and its jobs run
+one by one, so a failing save does not affect the others.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
-from memalchemy.database.prepared import Prepared
-from memalchemy.database.replies import Reply, settle
+from memalchemy.database.direct_connection import SQLiteDirectConnection
+from memalchemy.database.thread_future import ThreadFuture, resolve
 
 T = TypeVar("T")
 Job = Callable[[Connection], Any]
-Queued = tuple[Job, Reply[Any]]
+QueuedJob = tuple[Job, ThreadFuture[Any]]
 
-_END = object()
+_CLOSE = object()
 
 MAX_BATCH = 256
 
 
 @dataclass
-class Lease:
-    """The writer's place in the queue, lent to a transaction that runs elsewhere."""
+class WriterLease:
+    """A place in the writer's queue, held by a transaction on a connection of its own."""
 
     granted: Future[None] = field(default_factory=Future)
     _returned: threading.Event = field(default_factory=threading.Event)
@@ -53,8 +53,8 @@ class Lease:
 
 
 @dataclass(frozen=True)
-class _Left:
-    """The end of a writer that nobody can use any more, and what is left to do then."""
+class _Abandon:
+    """The last item of a writer that nobody refers to any more, with the work after it."""
 
     then: Callable[[], object]
 
@@ -63,8 +63,8 @@ class Writer:
     """Runs jobs in the order of their arrival, several in one transaction.
 
     *connect* is called in the writer's thread on first use. The connection is in autocommit mode;
-    BEGIN IMMEDIATE and COMMIT are the writer's. One that *is the database*, in memory, is never
-    closed before the end.
+    the writer sends BEGIN IMMEDIATE and COMMIT. With *is_the_database*, as in memory, the
+    connection is never closed before the end.
     """
 
     def __init__(self, connect: Callable[[], Connection], *, is_the_database: bool = False) -> None:
@@ -76,22 +76,22 @@ class Writer:
         self._ending: threading.Thread | None = None
         self._connection: Connection | None = None
         self._raw: Any = None
-        self.working = threading.RLock()
+        self.batch_lock = threading.RLock()
         _writers.add(self)
 
     def submit(self, job: Callable[[Connection], T]) -> asyncio.Future[T]:
-        """Queue *job*, from a task. Its future is settled after the commit; one that is cancelled
-        before its turn never starts.
+        """Queue *job*, from a task. Its future is resolved after the commit; a job whose future is
+        cancelled before its turn never starts.
         """
-        reply: Reply[T] = Reply()
+        reply: ThreadFuture[T] = ThreadFuture()
         with self._lock:
             self._start()
             self._queue.put((job, reply))
         return reply.future
 
-    def lease(self) -> Lease:
-        """Ask for the writer's turn. It waits from ``granted`` on until `Lease.give_back`."""
-        lease = Lease()
+    def lease(self) -> WriterLease:
+        """Queue a lease. From ``granted`` on the writer waits until `WriterLease.give_back`."""
+        lease = WriterLease()
         with self._lock:
             self._start()
             self._queue.put(lease)
@@ -103,17 +103,17 @@ class Writer:
             thread, self._thread = self._thread, None
             if thread is not None:
                 self._ending = thread
-                self._queue.put(_END)
+                self._queue.put(_CLOSE)
         if thread is not None:
             thread.join()
 
-    def leave(self, then: Callable[[], object]) -> None:
-        """Close as `close` does, later and in the writer's own thread, and call *then*.
+    def abandon(self, then: Callable[[], object]) -> None:
+        """Close as `close` does, later and in the writer's own thread, then call *then*.
 
-        For a finaliser, which runs in any thread at any moment: takes no lock, waits for nothing.
+        For a finaliser, which runs in any thread at any moment: takes no lock and does not wait.
         """
         if self._thread is not None:
-            self._queue.put(_Left(then))
+            self._queue.put(_Abandon(then))
 
     def _start(self) -> None:
         if self._thread is None:
@@ -124,24 +124,27 @@ class Writer:
 
     def _run(self, ending: threading.Thread | None) -> None:
         if ending is not None:
-            ending.join()  # what is queued before its end, and the connection, are still its own
+            ending.join()  # until then the connection, and earlier jobs, are that thread's
         while True:
             batch, follower = self._collect()
-            with self.working:
+            with self.batch_lock:
                 self._run_batch(batch)
-            del batch  # it may hold what else would be gone before the next one comes
-            if follower is _END or isinstance(follower, _Left):
+            del batch  # its jobs may be the last to refer to the database, which ends this thread
+            if follower is _CLOSE or isinstance(follower, _Abandon):
                 self._disconnect()
-                if isinstance(follower, _Left):
+                if isinstance(follower, _Abandon):
                     follower.then()
                 return
-            if isinstance(follower, Lease) and follower.granted.set_running_or_notify_cancel():
+            if (
+                isinstance(follower, WriterLease)
+                and follower.granted.set_running_or_notify_cancel()
+            ):
                 follower.granted.set_result(None)
                 follower.wait()
 
-    def _collect(self) -> tuple[list[Queued], object]:
+    def _collect(self) -> tuple[list[QueuedJob], object]:
         """Wait for a job; take all that wait behind it, up to the first item that is no job."""
-        batch: list[Queued] = []
+        batch: list[QueuedJob] = []
         item = self._queue.get()
         while isinstance(item, tuple):
             batch.append(item)
@@ -153,22 +156,22 @@ class Writer:
                 return batch, None
         return batch, item
 
-    def _run_batch(self, batch: list[Queued]) -> None:
+    def _run_batch(self, batch: list[QueuedJob]) -> None:
         live = [(job, reply) for job, reply in batch if reply.is_wanted]
         if not live:
             return
         try:
             connection = self._begin()
         except BaseException as error:  # noqa: BLE001 - handed to everybody who waits
-            # A database that is locked is so for all of them: nobody waits for it again.
-            settle((reply, None, error) for _, reply in live)
+            # A locked database is locked for all of them: the others do not wait for it again.
+            resolve((reply, None, error) for _, reply in live)
             return
         has_begun = True
         if len(live) > 1:
-            # A failure is not lost: each job runs again alone and reports for itself.
+            # A failure is not lost: each job runs again alone and reports its own error.
             with contextlib.suppress(Exception):
                 results = self._finish(connection, [job for job, _ in live])
-                settle((r, result, None) for (_, r), result in zip(live, results, strict=True))
+                resolve((r, result, None) for (_, r), result in zip(live, results, strict=True))
                 return
             has_begun = False
         for job, reply in live:
@@ -178,18 +181,18 @@ class Writer:
                 has_begun = False
                 (result,) = self._finish(connection, [job])
             except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the job
-                settle([(reply, None, error)])
+                resolve([(reply, None, error)])
             else:
-                settle([(reply, result, None)])
+                resolve([(reply, result, None)])
 
     def _begin(self) -> Connection:
         if self._connection is None:
             self._connection = self._connect()
-            prepared = Prepared(self._connection)
-            prepared.keep()
-            self._raw = prepared.raw
+            direct = SQLiteDirectConnection(self._connection)
+            direct.register()
+            self._raw = direct.raw
         elif self._raw.in_transaction:
-            self._raw.execute("ROLLBACK")  # the last one failed; a job must not run in its rest
+            self._raw.execute("ROLLBACK")  # the last transaction failed, and so did its ROLLBACK
         self._raw.execute("BEGIN IMMEDIATE")
         return self._connection
 
@@ -203,13 +206,13 @@ class Writer:
         return results
 
     def _roll_back(self) -> None:
-        """Undo the transaction, if need be by closing the connection."""
+        """Roll the transaction back, or close the connection if that fails."""
         try:
-            if self._raw.in_transaction:  # a full disk or a failed COMMIT may have done it already
+            if self._raw.in_transaction:  # a full disk or a failed COMMIT may have rolled back
                 self._raw.execute("ROLLBACK")
         except sqlite3.Error:
             if not self._is_the_database and self._connection is not None:
-                self._connection.invalidate()  # which asks for no ROLLBACK
+                self._connection.invalidate()  # so that closing sends no ROLLBACK
                 self._disconnect()
 
     def _disconnect(self) -> None:
@@ -220,20 +223,20 @@ class Writer:
             self._connection = None
 
 
-# A child inherits what SQLite remembers of this process's locks: forked in the middle of a batch,
-# it would find the file locked for ever. So a fork waits for the batches that run.
+# A child inherits SQLite's record of this process's locks: forked in the middle of a batch, it
+# would find the file locked for ever. So a fork waits for running batches.
 FORK_PATIENCE = 5.0
 _writers: weakref.WeakSet[Writer] = weakref.WeakSet()
 _held: list[Writer] = []
 
 
 def _before_fork() -> None:
-    _held.extend(w for w in list(_writers) if w.working.acquire(timeout=FORK_PATIENCE))
+    _held.extend(w for w in list(_writers) if w.batch_lock.acquire(timeout=FORK_PATIENCE))
 
 
 def _after_fork() -> None:
     while _held:
-        _held.pop().working.release()
+        _held.pop().batch_lock.release()
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

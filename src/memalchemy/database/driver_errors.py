@@ -1,19 +1,15 @@
-"""Driving a program on a connection, and the one place where driver errors become ours."""
+"""Translate the errors of drivers into memalchemy's: the one place where that is done."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Protocol
 
-from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from memalchemy import migrate
-from memalchemy.database.prepared import Prepared, UnreadableRows, executed
 from memalchemy.dialects import Dialect, Failure
 from memalchemy.dialects.base import original
 from memalchemy.errors import (
@@ -26,95 +22,28 @@ from memalchemy.errors import (
     StatementFailed,
     UniqueViolation,
 )
-from memalchemy.events import Event
-from memalchemy.statements import Program
-
-T = TypeVar("T")
-U = TypeVar("U")
 
 
-class Lost(DatabaseUnreachable):
+class ConnectionLost(DatabaseUnreachable):
     """The connection went away; whether the statement that was running ran is unknown."""
 
 
 class RolledBack(StatementFailed):
-    """The database undid the transaction (deadlock, serialisation); repeating it is safe."""
-
-
-Lent = Connection | Prepared
-"""What a job is given: a connection, or one of ours that SQLAlchemy would only slow down."""
-
-
-def drive(
-    lent: Lent,
-    program: Program[T],
-    translate: Translate,
-    options: dict[str, Any],
-    event: Event | None = None,
-) -> T:
-    """Run *program* to its end. A statement's failure is thrown into it as our own error."""
-    prepared = lent if isinstance(lent, Prepared) else Prepared.of(lent)
-    try:
-        statement, parameters = next(program)
-        while True:
-            if event is not None:
-                event.round_trips += 1
-            try:
-                answer = None if prepared is None else prepared.execute(statement, parameters)
-                if answer is None:
-                    connection = lent.give_way() if isinstance(lent, Prepared) else lent
-                    answer = executed(connection, statement, parameters, options)
-            except (SQLAlchemyError, OSError) as error:  # a TimeoutError is an OSError
-                ours = translate(error)
-                if ours is error:
-                    raise
-                ours.__cause__ = original(error)
-                statement, parameters = program.throw(ours)
-                continue
-            except UnreadableRows as error:
-                statement, parameters = program.throw(error)
-                continue
-            statement, parameters = program.send(answer)
-    except StopIteration as end:
-        result_value: T = end.value
-        return result_value
-    finally:
-        program.close()
-
-
-OFF_LOOP_BYTES = 2 * 1024 * 1024
-"""States from here on are compressed and decoded in a thread: below, that takes a few milliseconds,
-and handing it over takes a good part of one."""
-
-
-async def off_loop(size: int, work: Callable[[], T]) -> T:
-    """Do *work* on *size* bytes here, or in a thread where it would stop the loop for long."""
-    if size < OFF_LOOP_BYTES:
-        return work()
-    return await asyncio.to_thread(work)
-
-
-@dataclass(frozen=True, slots=True)
-class Then(Generic[T, U]):
-    """Work on a program's answer, such as decoding: where the program ran, if that is a thread of
-    its own; else here, or in a thread if *size* says that it is much.
-    """
-
-    work: Callable[[T], U]
-    size: Callable[[T], int]
+    """The database rolled the transaction back (deadlock, serialisation); repeating it is safe."""
 
 
 class Translate(Protocol):
-    """Turns a driver's error into ours, and leaves any other alone."""
+    """Translate a driver's error into memalchemy's; return any other error unchanged."""
 
     def __call__(self, error: BaseException, *, connecting: bool = False) -> BaseException: ...
 
 
 @contextmanager
 def translating(translate: Callable[[BaseException], BaseException]) -> Iterator[None]:
-    """Raise our error for a driver's, and any other error as it is.
+    """Raise memalchemy's error for a driver's, and any other error unchanged.
 
-    For calls of the driver alone: a `TimeoutError` of a host's own code is taken for the driver's.
+    For calls of the driver only: a `TimeoutError` of a host's own code would be taken for the
+    driver's.
     """
     try:
         yield
@@ -125,25 +54,24 @@ def translating(translate: Callable[[BaseException], BaseException]) -> Iterator
         raise ours from error
 
 
-def translator_beside_a_host(translate: Translate, dialect: Dialect) -> Translate:
-    """*translate*, for what may also be raised by a host's own code, whose errors stay theirs.
+def translator_for_host_code(translate: Translate, dialect: Dialect) -> Translate:
+    """Restrict *translate* to errors of SQLAlchemy and the driver, so a host's own errors pass.
 
-    A `FileNotFoundError` or `TimeoutError` of theirs looks like that of a driver's socket; what
-    SQLAlchemy or the driver raises does not.
+    A host's `FileNotFoundError` or `TimeoutError` looks like that of a driver's socket.
     """
 
-    def of_a_driver(error: BaseException, *, connecting: bool = False) -> BaseException:
+    def driver_errors_only(error: BaseException, *, connecting: bool = False) -> BaseException:
         if isinstance(error, (SQLAlchemyError, *dialect.driver_errors)):
             return translate(error, connecting=connecting)
         return error
 
-    return of_a_driver
+    return driver_errors_only
 
 
 def translator(dialect: Dialect, display: str) -> Translate:
-    """The translation for a database; *display* is its URL without secrets.
+    """Return the translation for a database; *display* is its URL without secrets.
 
-    Driver texts are not repeated in our messages: they may quote values.
+    A driver's message is not repeated in memalchemy's: it may quote values.
     """
 
     def translate(error: BaseException, *, connecting: bool = False) -> BaseException:
@@ -162,7 +90,7 @@ def translator(dialect: Dialect, display: str) -> Translate:
             )
         why = f" ({type(original(error)).__name__}{f' {code}' if code else ''})"
         if failure is Failure.DISCONNECTED:
-            return Lost(f"the connection to {display} was lost{why}")
+            return ConnectionLost(f"the connection to {display} was lost{why}")
         if failure is Failure.UNREACHABLE and dialect.single_writer:
             return DatabaseUnreachable(
                 f"cannot open {display}{why}. Check that its directory exists and may be written."

@@ -1,4 +1,4 @@
-"""SQLite's connections as Python has them: with a time limit, lent to a transaction, shared."""
+"""sqlite3 connections: with a statement timeout, for a transaction, for a database in memory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.pool import NullPool, StaticPool
 
-STEPS_BETWEEN_LOOKS = 10_000
-"""Of SQLite's virtual machine: well under a millisecond, and asking costs next to nothing."""
+STEPS_BETWEEN_CHECKS = 10_000
+"""Steps of SQLite's virtual machine between two looks at the clock: well under a millisecond."""
 
 
-class _Clock:
-    """When the running statement has had its time. SQLite asks between the steps it takes."""
+class _StatementClock:
+    """The deadline of the running statement. SQLite asks for it between its steps."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -33,7 +33,7 @@ class _Clock:
 
 
 class _Cursor(sqlite3.Cursor):
-    """A cursor of a connection that has a clock."""
+    """A cursor that starts the clock of its connection at each statement."""
 
     def execute(self, *args: Any) -> Any:
         self.connection.clock.start()  # type: ignore[attr-defined]
@@ -44,17 +44,19 @@ class _Cursor(sqlite3.Cursor):
         return super().executemany(*args)
 
 
-class Handle(sqlite3.Connection):
-    """A connection whose statements may have a time limit."""
+class SQLiteConnection(sqlite3.Connection):
+    """A connection whose statements may have a timeout."""
 
-    clock: _Clock | None = None
+    clock: _StatementClock | None = None
     closing: AbstractContextManager[object] = nullcontext()
-    """One at a time: the last to close empties the write-ahead log; of two at once neither is."""
+    """A lock around closing. The last connection to close empties the write-ahead log, and of two
+    that close at once neither is the last.
+    """
 
-    def limit(self, seconds: float) -> None:
-        """End every statement that runs for longer. COMMIT is never ended: it is too few steps."""
-        self.clock = _Clock(seconds)
-        self.set_progress_handler(self.clock.is_over, STEPS_BETWEEN_LOOKS)
+    def set_statement_timeout(self, seconds: float) -> None:
+        """Interrupt every statement that runs for longer; never COMMIT, which takes few steps."""
+        self.clock = _StatementClock(seconds)
+        self.set_progress_handler(self.clock.is_over, STEPS_BETWEEN_CHECKS)
 
     def cursor(self, *args: Any, **kw: Any) -> Any:
         if self.clock is not None:
@@ -66,9 +68,11 @@ class Handle(sqlite3.Connection):
             super().close()
 
 
-class LentHandle(Handle):
-    """A connection of a transaction. A cancelled one may be closed in the middle of a statement;
-    unless that is ended first, SQLite keeps the transaction and its lock behind the closed handle.
+class TransactionConnection(SQLiteConnection):
+    """A connection for one transaction.
+
+    A cancelled transaction may close it in the middle of a statement. Unless the statement is
+    ended first, SQLite keeps the transaction and its lock behind the closed connection.
     """
 
     def __init__(self, *args: Any, **kw: Any) -> None:
@@ -94,35 +98,37 @@ class LentHandle(Handle):
             self.on_close()
 
 
-class MemoryHandle(Handle):
-    """The connection that a database in memory is: it stays open until `close_for_good`."""
+class MemoryConnection(SQLiteConnection):
+    """The connection that a database in memory consists of: open until `close_for_good`."""
 
     def __init__(self, *args: Any, **kw: Any) -> None:
         super().__init__(*args, **kw)
         self._functions: set[str] = set()
 
     def create_function(self, name: str, *args: Any, **kw: Any) -> None:
-        # SQLAlchemy registers its own at each borrowing; SQLite refuses while a statement runs.
+        # SQLAlchemy registers its functions with each engine; SQLite refuses to do that while a
+        # statement runs.
         if name not in self._functions:
             self._functions.add(name)
             super().create_function(name, *args, **kw)
 
     def close(self) -> None:
-        """Do nothing: a pool closes what it was lent."""
+        """Do nothing: a pool closes its connections, and the database has to stay."""
 
     def close_for_good(self) -> None:
+        """Close the connection, which ends the database."""
         super().close()
 
 
-class LentMemory:
-    """A `MemoryHandle`, lent to one transaction: it ends with that, and the database does not.
+class MemoryTransactionConnection:
+    """A `MemoryConnection` for the time of one transaction, whose end does not end the database.
 
-    Closed, it refuses everything, as any closed connection does: the database may be in another's
-    transaction by then.
+    Once closed it refuses everything, as any closed connection does: the database may be in
+    somebody else's transaction by then.
     """
 
-    def __init__(self, memory: MemoryHandle) -> None:
-        self._memory: MemoryHandle | None = memory
+    def __init__(self, memory: MemoryConnection) -> None:
+        self._memory: MemoryConnection | None = memory
         self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
         self.on_close: Callable[[], None] = _nothing
 
@@ -131,7 +137,7 @@ class LentMemory:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether it is in a transaction; a closed one is not."""
+        """Whether it is in a transaction; a closed connection is not."""
         return self._memory is not None and self._memory.in_transaction
 
     def cursor(self, *args: Any, **kw: Any) -> Any:
@@ -148,25 +154,25 @@ class LentMemory:
             finally:
                 self.on_close()
 
-    def _open(self) -> MemoryHandle:
+    def _open(self) -> MemoryConnection:
         if self._memory is None:
             raise sqlite3.ProgrammingError("Cannot operate on a closed database.")
         return self._memory
 
 
-def _end(handle: sqlite3.Connection, cursors: Iterable[sqlite3.Cursor]) -> None:
-    """Close what is open and roll back."""
+def _end(connection: sqlite3.Connection, cursors: Iterable[sqlite3.Cursor]) -> None:
+    """Close open cursors and roll back."""
     for cursor in list(cursors):
         cursor.close()
-    if handle.in_transaction:
-        handle.rollback()
+    if connection.in_transaction:
+        connection.rollback()
 
 
 def _nothing() -> None: ...
 
 
-def engine_of(connect: Callable[[], sqlite3.Connection]) -> Engine:
-    """SQLAlchemy's view of one connection in autocommit mode."""
+def engine_for(connect: Callable[[], sqlite3.Connection]) -> Engine:
+    """Return an engine of one connection in autocommit mode."""
     return create_engine(
         "sqlite://",
         creator=connect,
@@ -176,23 +182,23 @@ def engine_of(connect: Callable[[], sqlite3.Connection]) -> Engine:
     )
 
 
-def view_of(handle: Any) -> Connection:
-    """SQLAlchemy's view of a connection in the middle of a transaction, on which it ends nothing.
+def connection_in_transaction(raw: Any) -> Connection:
+    """Return SQLAlchemy's connection for *raw*, which is in a transaction, and leave that open.
 
-    An engine that is made for it would begin with a ROLLBACK.
+    `create_engine` would begin with a ROLLBACK.
     """
-    kind = _kind_of_all()
-    pool = StaticPool(lambda: handle, reset_on_return=None, dialect=kind.dialect)
-    engine = Engine(pool, kind.dialect, kind.url, hide_parameters=True)
+    template = _template_engine()
+    pool = StaticPool(lambda: raw, reset_on_return=None, dialect=template.dialect)
+    engine = Engine(pool, template.dialect, template.url, hide_parameters=True)
     return engine.connect().execution_options(compiled_cache=_compiled)
 
 
 _compiled: dict[Any, Any] = {}
-"""What is run on views, which are our own statements: each has an engine of its own."""
+"""SQLAlchemy's compiled-SQL cache, shared by all engines of `connection_in_transaction`."""
 
 
 @cache
-def _kind_of_all() -> Engine:
+def _template_engine() -> Engine:
     engine = create_engine("sqlite://", poolclass=NullPool)
     with engine.connect():
-        return engine  # its dialect has seen a connection, and knows this SQLite
+        return engine  # its dialect has been initialised by a first connection

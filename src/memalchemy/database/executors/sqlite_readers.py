@@ -1,8 +1,8 @@
 """SQLite's readers: a few threads, each with a connection of its own.
 
-A small read takes as long as handing it to a pool of the standard library and back, which makes a
-future with a lock for each. Here it is a queue, and a callback of the loop; and whoever was free
-last is asked first, because its caches are warm.
+The standard library's thread pool makes a future with a lock for each job, which takes as long as a
+small read. Here a job costs a queue and a callback of the loop, and the reader that became free
+last takes the next job, because its caches are warm.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
-from memalchemy.database.prepared import Prepared
-from memalchemy.database.replies import Reply, Settled, settle
+from memalchemy.database.direct_connection import SQLiteDirectConnection
+from memalchemy.database.thread_future import Outcome, ThreadFuture, resolve
 
 T = TypeVar("T")
 Job = Callable[[Connection], Any]
-Queued = tuple[Job, Reply[Any]]
+QueuedJob = tuple[Job, ThreadFuture[Any]]
 
 READERS = 4
 
@@ -35,13 +35,13 @@ class Readers:
     def __init__(self, connect: Callable[[], Connection]) -> None:
         self._connect = connect
         self._lock = threading.Lock()
-        self._waiting: deque[Queued] = deque()
+        self._waiting: deque[QueuedJob] = deque()
         self._readers: list[_Reader] = []
         self._free: list[_Reader] = []
 
     def submit(self, job: Callable[[Connection], T]) -> asyncio.Future[T]:
-        """Queue *job*, from a task; one whose future is cancelled before its turn never starts."""
-        reply: Reply[T] = Reply()
+        """Queue *job*, from a task; if its future is cancelled before its turn it never starts."""
+        reply: ThreadFuture[T] = ThreadFuture()
         with self._lock:
             if self._free:
                 self._free.pop().inbox.put((job, reply))
@@ -52,25 +52,28 @@ class Readers:
         return reply.future
 
     def close(self) -> None:
-        """Finish what is queued, and close the connections. Nothing is submitted any more."""
+        """Finish queued jobs and close the connections. Nothing is submitted afterwards."""
         for reader in self._readers:
             reader.inbox.put(None)
         for reader in self._readers:
             reader.thread.join()
 
-    def leave(self) -> None:
+    def abandon(self) -> None:
         """Close as `close` does, later and in the readers' own threads. For a finaliser."""
         for reader in self._readers:
             reader.inbox.put(None)
 
     def connect(self) -> Connection:
-        """A connection for the thread that asks."""
+        """Return a connection for the calling thread."""
         connection = self._connect()
-        Prepared(connection).keep()
+        SQLiteDirectConnection(connection).register()
         return connection
 
-    def next_for(self, reader: _Reader) -> Queued | None:
-        """What waits longest; with ``None`` *reader* is free, and finds its next in its inbox."""
+    def next_for(self, reader: _Reader) -> QueuedJob | None:
+        """Return the job that waits longest.
+
+        After ``None`` *reader* is free, and its next job comes to its inbox.
+        """
         with self._lock:
             if self._waiting:
                 return self._waiting.popleft()
@@ -80,7 +83,7 @@ class Readers:
 
 class _Reader:
     def __init__(self, readers: Readers) -> None:
-        self.inbox: queue.SimpleQueue[Queued | None] = queue.SimpleQueue()
+        self.inbox: queue.SimpleQueue[QueuedJob | None] = queue.SimpleQueue()
         self._readers = readers
         self._connection: Connection | None = None
         self.thread = threading.Thread(target=self._run, name="memalchemy-reader", daemon=True)
@@ -90,17 +93,21 @@ class _Reader:
         item = self._readers.next_for(self) or self.inbox.get()
         while item is not None:
             job, reply = item
-            done = [self._settled(job, reply)] if reply.is_wanted else []
-            # Free first: whoever is answered may ask again at once.
+            done = [self._outcome(job, reply)] if reply.is_wanted else []
+            # Become free before resolving: the task that gets its answer may read again at once.
             item = self._readers.next_for(self)
-            settle(done)
-            del job, reply, done  # they may hold what else would be gone before the next one comes
+            resolve(done)
+            del (
+                job,
+                reply,
+                done,
+            )  # they may be the last to refer to the database, which ends this thread
             item = item or self.inbox.get()
         if self._connection is not None:
             self._connection.close()
             self._connection.engine.dispose()
 
-    def _settled(self, job: Job, reply: Reply[Any]) -> Settled:
+    def _outcome(self, job: Job, reply: ThreadFuture[Any]) -> Outcome:
         try:
             if self._connection is None:
                 self._connection = self._readers.connect()

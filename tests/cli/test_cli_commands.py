@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -13,7 +15,7 @@ from uuid import UUID
 from xml.etree import ElementTree
 
 import pytest
-from commandline import Call, lines, thread
+from commandline import Call, environment, lines, thread
 
 from memalchemy import Checkpointer, Database
 from memalchemy.migrate import TABLES, VERSION_TABLE
@@ -205,9 +207,9 @@ def test_search_names_the_step_that_brought_the_word(filled: str, call: Call) ->
 
 
 def test_search_sets_hits_off_on_a_terminal(filled: str) -> None:
-    from memalchemy.cli.finding import highlighted
+    from memalchemy.cli.formatting import highlight
 
-    text = highlighted("book flights, not flight", "FLIGHTS")
+    text = highlight("book flights, not flight", "FLIGHTS")
 
     assert [text.plain[span.start : span.end] for span in text.spans] == ["flights"]
 
@@ -345,34 +347,80 @@ def test_vacuum_names_the_commands_that_it_may_not_run(
     assert all(isinstance(one["dead_rows"], int) for one in told)
 
 
-def test_stats_draw_a_picture_that_names_threads_kinds_and_tables(
+def test_stats_draw_threads_kinds_and_tables_as_svg(
     filled: str, call: Call, tmp_path: Path
 ) -> None:
-    save(filled, {"a": 1}, "<script>&\x1b[31m")
+    save(filled, {"a": 1}, "<script>&\x1b[31m$1$2 日本")
     target = tmp_path / "bytes.svg"
 
-    answer = call("stats", "--plot", str(target), "--largest", "2", "--json", "--db", filled)
+    answer = call("stats", "--plot", str(target), "--largest", "3", "--json", "--db", filled)
 
-    svg = ElementTree.parse(target).getroot()
-    words = " ".join(e.text or "" for e in svg.iter("{http://www.w3.org/2000/svg}text"))
-    for word in (
-        "deltas",
-        "snapshot",
-        "delta",
-        "search text",
-        "airline-1",
-        "the other 1",
-        "text index",
-    ):
+    assert answer.code == 0, answer.err
+    texts = [
+        text.text or ""
+        for text in ElementTree.parse(target).iter("{http://www.w3.org/2000/svg}text")
+    ]
+    words = " ".join(texts)
+    for word in ("deltas", "snapshot", "delta", "search text", "airline-1", "text index", "$1$2"):
         assert word in words
-    bars = list(svg.iter("{http://www.w3.org/2000/svg}rect"))
-    assert len(bars) >= len(answer.json["kinds"]) + 3
+    bars = [text for text in texts if text.endswith(" %")]
+    assert len(bars) >= len(answer.json["kinds"]) + len(answer.json["largest"])
     assert "\x1b" not in target.read_text()
-    assert answer.json["logs"] == 3
-    held = sum(one["bytes"] for one in answer.json["largest"]) + answer.json["rest_bytes"]
-    assert held == sum(kind["bytes"] for kind in answer.json["kinds"])
-    assert call("stats", "airline-1", "--plot", str(target), "--db", filled).code == 2
+
+
+def test_the_sizes_of_threads_add_up_to_those_of_their_kinds(filled: str, call: Call) -> None:
+    save(filled, {"a": 1}, "third")
+
+    found = call("stats", "--largest", "2", "--json", "--db", filled).json
+
+    assert found["logs"] == 3
+    assert len(found["largest"]) == 2
+    held = sum(one["bytes"] for one in found["largest"]) + found["rest_bytes"]
+    assert held == sum(kind["bytes"] for kind in found["kinds"])
+
+
+def test_the_suffix_of_the_file_decides_how_stats_are_drawn(
+    filled: str, call: Call, tmp_path: Path
+) -> None:
+    for name, begins in (("a.png", b"\x89PNG"), ("a.PDF", b"%PDF"), ("plain", b"<?xml")):
+        answer = call("stats", "--plot", str(tmp_path / name), "--db", filled)
+        assert answer.code == 0, answer.err
+        assert (tmp_path / name).read_bytes().startswith(begins)
+        assert answer.err == f"drew the chart {tmp_path / name}\n"
+
+    refused = call("stats", "--plot", str(tmp_path / "a.docx"), "--db", filled)
+    assert refused.code == 2
+    assert ".png" in refused.err
+    assert not (tmp_path / "a.docx").exists()
+
+
+def test_only_all_threads_are_drawn_and_only_where_a_file_can_be_written(
+    filled: str, call: Call, tmp_path: Path
+) -> None:
+    assert call("stats", "airline-1", "--plot", "x.svg", "--db", filled).code == 2
     assert call("stats", "--plot", str(tmp_path / "no" / "x.svg"), "--db", filled).code == 2
+
+
+def test_drawing_without_the_plotting_library_names_the_extra(filled: str, tmp_path: Path) -> None:
+    without = (
+        "import sys; sys.modules['matplotlib'] = None; from memalchemy.cli import main; main()"
+    )
+    target = tmp_path / "bytes.png"
+    arguments = ["stats", "--plot", str(target), "--db", filled]
+
+    ended = subprocess.run(
+        [sys.executable, "-c", without, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=60,
+    )
+
+    assert ended.returncode == 3
+    assert ended.stderr.startswith("error [MA-DRIVER-MISSING]: ")
+    assert 'pip install "memalchemy[plot]"' in ended.stderr
+    assert ended.stdout == ""
+    assert not target.exists()
 
 
 def test_stats_show_tables_kinds_and_the_largest_threads(filled: str, call: Call) -> None:
@@ -380,6 +428,14 @@ def test_stats_show_tables_kinds_and_the_largest_threads(filled: str, call: Call
 
     for word in ("airline-1", "snapshot", "search text", "deltas", "text index"):
         assert word in shown
+
+
+def test_stats_show_a_bar_beside_each_size(filled: str, call: Call) -> None:
+    lines = call("stats", "--db", filled, "--no-color").out.splitlines()
+    lengths = {line.split()[0]: line.count("━") for line in lines if "━" in line}
+
+    assert lengths["airline-1"] == max(lengths.values())
+    assert 0 < lengths["retail-1"] < lengths["airline-1"]
 
 
 def test_a_script_is_printed_without_a_server(call: Call) -> None:

@@ -15,9 +15,9 @@ from commandline import Call, environment, lines, process, thread
 from typer.main import get_command
 
 from memalchemy import Conversation, Database, errors
-from memalchemy.cli import exits
+from memalchemy.cli import exit_codes
 from memalchemy.cli.app import app
-from memalchemy.cli.command import COMMON
+from memalchemy.cli.options import COMMON_OPTIONS
 from servers import Postgres
 
 DOCS = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
@@ -58,7 +58,7 @@ def test_the_documentation_describes_every_command_and_no_other() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_documentation_names_every_option(name: str) -> None:
     common = {option for parameter in COMMANDS[name].params for option in parameter.opts
-              if parameter.name in COMMON}  # fmt: skip
+              if parameter.name in COMMON_OPTIONS}  # fmt: skip
     own = {o for p in COMMANDS[name].params for o in p.opts if o.startswith("--")} - common
     for option in own - {"--help"}:
         assert option in section(name), f"{option} of {name}"
@@ -74,7 +74,7 @@ def test_every_command_explains_itself_and_takes_the_common_options(name: str, c
     for option in ("--db", "--tenant", "--schema", "--json", "--no-color"):
         assert option in answer.out
     for parameter in COMMANDS[name].params:
-        assert parameter.name in COMMON or parameter.help, f"{parameter.name} has no help"
+        assert parameter.name in COMMON_OPTIONS or parameter.help, f"{parameter.name} has no help"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -161,7 +161,7 @@ def test_help_and_documentation_give_every_exit_code(call: Call) -> None:
     documented = {int(code) for code in re.findall(r"^\| (\d+) \|", DOCS, re.M)}
     shown = {int(code) for code in re.findall(r"^  +(\d+)  ", call("--help").out, re.M)}
 
-    assert documented == shown == set(exits.MEANING)
+    assert documented == shown == set(exit_codes.MEANINGS)
 
 
 def test_every_error_has_an_exit_code_of_its_own_choice() -> None:
@@ -170,7 +170,7 @@ def test_every_error_has_an_exit_code_of_its_own_choice() -> None:
 
     public = {k for k in below(errors.MemalchemyError) if k.__module__ == errors.__name__}
 
-    assert public - {errors.MemalchemyError} - set(exits._CODES) == set()
+    assert public - {errors.MemalchemyError} - set(exit_codes.CODES) == set()
 
 
 def test_the_common_options_stand_before_a_command_or_after_it(filled: str, call: Call) -> None:

@@ -129,7 +129,7 @@ def test_rotating_encrypts_what_was_not_and_reads_it_before_if_that_is_allowed(
     assert len(found.json) == 2
     refused = call("--db", filled, "search", "flights")
     assert (refused.code, "MA-CAPABILITY-MISSING" in refused.err) == (4, True)
-    assert "would go" in call("--db", filled, "rotate-keys", "--dry-run").out
+    assert "would be removed" in call("--db", filled, "rotate-keys", "--dry-run").out
     assert "were removed" in call("--db", filled, "rotate-keys").out
 
 
@@ -153,7 +153,7 @@ def test_the_demo_runs_under_keys() -> None:
     ended = process("demo", env=environment(MEMALCHEMY_KEYS=KEY))
 
     assert ended.returncode == 0, ended.stderr
-    assert "not looked for: the database is encrypted" in ended.stdout
+    assert "not searched: the database is encrypted" in ended.stdout
     assert (
         process("demo", "--readable", "text", env=environment(MEMALCHEMY_KEYS=KEY)).returncode == 0
     )

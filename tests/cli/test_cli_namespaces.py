@@ -93,7 +93,7 @@ def test_threads_are_listed_with_their_namespace_for_people(used: Run) -> None:
 
     assert line.split()[:4] == ["ada", "graph/sub", "1", "s1"]
     assert answer.err == "4 threads\n"
-    assert "the 3 written last" in used("threads", "--limit", "3").err
+    assert "only the 3 written last" in used("threads", "--limit", "3").err
 
 
 def test_words_are_found_in_every_namespace(run: Run) -> None:
@@ -125,9 +125,9 @@ def test_of_several_namespaces_the_one_above_the_others_is_taken(used: Run) -> N
     root = used("show", "rooted")
 
     assert [step["checkpoint_id"] for step in graph.json] == ["g2", "g1"]
-    assert graph.err == "of namespace graph; --namespace shows those in graph/sub\n"
+    assert graph.err == "in namespace graph; use --namespace for graph/sub\n"
     assert root.json == {"say": "root"}
-    assert root.err == "of namespace /; --namespace shows those in locus\n"
+    assert root.err == "in namespace /; use --namespace for locus\n"
     assert used("diff", "ada", "g1", "g2", "--json").json["added"] == {"/more": 1}
 
 

@@ -78,8 +78,8 @@ def test_the_demo_shows_everything_in_ten_seconds_of_the_processor(tmp_path: Pat
         "what-if is the newest now, its parent is step-14",
         "/messages/14",
         "deadlock",
-        "every one of the 44 states whole, as JSON, added up",
-        "what is stored of the 44 states",
+        "all 44 states in full, as JSON, added up",
+        "stored for the 44 states",
         "the database file",
     ):
         assert said in ended.stdout
@@ -207,7 +207,13 @@ def test_a_reader_that_has_had_enough_is_no_error(filled: str, call: Call) -> No
 
 @pytest.mark.parametrize(
     "module",
-    ["typer.core", "memalchemy.cli.exits", "memalchemy.cli.app", "sqlalchemy.engine", "alembic.op"],
+    [
+        "typer.core",
+        "memalchemy.cli.exit_codes",
+        "memalchemy.cli.app",
+        "sqlalchemy.engine",
+        "alembic.op",
+    ],
 )
 def test_ctrl_c_while_the_command_is_still_importing_is_one_line_too(
     filled: str, module: str

@@ -16,7 +16,7 @@ import pytest
 from commandline import Answer, Call, lines, process
 
 from memalchemy import Database, Store
-from memalchemy.cli.arguments import namespace, spelt
+from memalchemy.cli.parsers import format_namespace, parse_namespace
 from memalchemy.keys import encode_namespace
 
 ITEM = {
@@ -108,8 +108,8 @@ def test_an_item_is_put_looked_at_found_and_removed(url: str, call: Call) -> Non
      ("a", "", "b"), ("日本", "é\x00")],
 )  # fmt: skip
 def test_every_namespace_can_be_written(parts: tuple[str, ...]) -> None:
-    assert namespace(spelt(parts)) == parts
-    assert namespace(encode_namespace(parts)) == parts
+    assert parse_namespace(format_namespace(parts)) == parts
+    assert parse_namespace(encode_namespace(parts)) == parts
 
 
 def test_parts_may_hold_slashes_and_tildes(run: Run) -> None:
@@ -144,7 +144,7 @@ def test_a_list_is_limited_and_says_so(memories: Run) -> None:
     answer = memories("ls", "/", "--prefix", "--limit", "2")
 
     assert "bob" not in answer.out
-    assert answer.err == "the first 2; --limit shows more\n"
+    assert answer.err == "only the first 2; --limit shows more\n"
     assert memories("ls", "/", "--prefix", "--limit", "3").err == "3 items\n"
 
 
@@ -218,11 +218,14 @@ def test_a_put_waits_for_a_version(run: Run) -> None:
     ("arguments", "said"),
     [
         (("put", "users/ada", "likes", "tea"), "VALUE is not JSON"),
-        (("put", "users/ada", "likes", "tea"), "--text takes it as a text"),
+        (("put", "users/ada", "likes", "tea"), "for plain text add --text"),
         (("put", "users/ada", "likes", "NaN"), "VALUE is not JSON"),
         (("put", "users/ada", "likes", "[" * 100_000), "VALUE is nested too deep"),
         (("put", "users/ada", "likes", "@/nowhere.json"), "cannot read /nowhere.json"),
-        (("put", "users/ada", "likes", "1", "--metadata", "[]"), "--metadata is a JSON object"),
+        (
+            ("put", "users/ada", "likes", "1", "--metadata", "[]"),
+            "must be a JSON object",
+        ),
         (("put", "users/ada", "likes", "1", "--metadata", "kind=note"), "--metadata is not JSON"),
         (("put", "users/ada", "likes", "1", "--ttl", "soon"), "is not a duration"),
         (("put", "users/ada", "likes", "1", "--ttl", "0d"), "ttl must be longer than zero"),
@@ -233,14 +236,14 @@ def test_a_put_waits_for_a_version(run: Run) -> None:
         (("rm", "users/ada"), "exactly one of KEY or --all"),
         (("rm", "users/ada", "likes", "--all"), "exactly one of KEY or --all"),
         (("rm", "users/ada", "likes", "--prefix"), "--prefix goes with --all"),
-        (("rm", "users/ada", "likes", "--expected-version", "none"), "is a version"),
+        (("rm", "users/ada", "likes", "--expected-version", "none"), "must be a version"),
         (("rm", "users/ada", "--all", "--expected-version", "1"), "goes with KEY"),
         (("ls", "--prefix"), "name a namespace"),
         (("ls", "users", "--namespaces", "--filter", "{}"), "name a namespace"),
         (("ls", "users", "--filter", "{"), "--filter is not JSON"),
         (("ls", "users", "--filter", '{"a": {"$foo": 1}}'), "unknown operator '$foo'"),
         (("search", "users"), "give QUERY, --embedding or both"),
-        (("search", "users", "--embedding", "0.1"), "--embedding is a list of numbers"),
+        (("search", "users", "--embedding", "0.1"), "--embedding must be a list of numbers"),
         (("search", "users", "--embedding", '["a"]'), "must hold numbers"),
         (("search", "users", "--embedding", "[0, 0]"), "which cannot be compared"),
         (("import", "-", "--skip", "--overwrite"), "not both"),

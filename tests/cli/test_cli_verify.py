@@ -74,7 +74,7 @@ def test_a_text_index_is_repaired_when_that_is_asked_for(filled: str, call: Call
     answer = call("--db", filled, "verify", "--repair")
 
     assert answer.code == 0
-    assert "repaired: the text index deltas_search was built anew" in answer.out
+    assert "repaired: the text index deltas_search was rebuilt" in answer.out
     assert len(call("--db", filled, "search", "flights", "--json").json) == 2
 
 

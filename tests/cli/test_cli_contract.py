@@ -38,7 +38,7 @@ GROUPS = sorted({name.split()[0] for name in COMMANDS if " " in name})
 
 def section(name: str) -> str:
     """What the documentation says about a command."""
-    match = re.search(rf"^### `{name}`$(.*?)(?=^##|\Z)", DOCS, re.M | re.S)
+    match = re.search(rf"^### `{name}`$(.*?)(?=^###? |\Z)", DOCS, re.M | re.S)
     assert match, f"docs/command-line.md does not describe {name}"
     return match[1]
 

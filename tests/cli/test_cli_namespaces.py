@@ -91,9 +91,9 @@ def test_threads_are_listed_with_their_namespace_for_people(used: Run) -> None:
     answer = used("threads")
     (line,) = [line for line in answer.out.splitlines() if "graph/sub" in line]
 
-    assert line.split()[:4] == ["ada", "graph/sub", "1", "s1"]
+    assert line.split()[:3] == ["ada", "graph/sub", "1"]
     assert answer.err == "4 threads\n"
-    assert "only the 3 written last" in used("threads", "--limit", "3").err
+    assert "only the 3 logs written last" in used("threads", "--limit", "3").err
 
 
 def test_words_are_found_in_every_namespace(run: Run) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from memalchemy.cli.options import KEYS_VARIABLE, URL_VARIABLE, CommonOptions
 from memalchemy.cli.terminal import Terminal
 from memalchemy.cli.usage import UsageError, usage_errors
-from memalchemy.errors import DatabaseUnreachable
+from memalchemy.errors import DatabaseUnreachable, UnknownURL
 
 if TYPE_CHECKING:
     from memalchemy import Database
@@ -65,6 +66,10 @@ class Context:
         """
         from memalchemy import Database
 
+        if re.fullmatch(r"[^:@?#\s]+", self.url):  # a path: it holds no password to repeat
+            raise UnknownURL(
+                f"{self.url!r} is not a database URL; for a SQLite file write sqlite:///{self.url}"
+            )
         with usage_errors():
             db = Database(
                 self.url,
@@ -84,8 +89,8 @@ class Context:
                 )
             if not create and not path.exists():
                 raise DatabaseUnreachable(
-                    f"the file {path} does not exist. Check the path, or create the database with "
-                    "`memalchemy upgrade`"
+                    f"the file {path} does not exist; check the path. `memalchemy upgrade` creates "
+                    "a new database"
                 )
         return db
 

@@ -123,7 +123,7 @@ def _draw_panel(axis: Axes, heading: str, bars: Sequence[Bar]) -> None:
     axis.tick_params(left=False, bottom=False, labelbottom=False)
     first_of_kind = {bar.kind: patch for bar, patch in zip(bars, drawn, strict=True)}
     first_of_kind.pop(REST, None)
-    if len(first_of_kind) > 1:
+    if 1 < len(first_of_kind) < len(bars):  # else the names of the bars say it
         axis.legend(
             first_of_kind.values(),
             first_of_kind,

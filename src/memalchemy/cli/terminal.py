@@ -52,14 +52,22 @@ class Terminal:
         sys.stderr.write(escape_controls(text) + "\n")
 
     def print_table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Print a table for people; a heading that begins with ``>`` aligns its column right."""
+        """Print a table for people, folded to the width of the terminal.
+
+        A heading that begins with ``>`` aligns its column right. Numbers and times are not folded.
+        """
         from rich import box
         from rich.table import Table
 
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
         for column in columns:
             right = column.startswith(">")
-            table.add_column(column.lstrip(">"), justify="right" if right else "left")
+            table.add_column(
+                column.removeprefix(">"),
+                justify="right" if right else "left",
+                no_wrap=right or column.endswith("(UTC)"),
+                overflow="fold",
+            )
         for row in rows:
             table.add_row(*(_cell(value) for value in row))
         self._console(stderr=self._as_json).print(table)

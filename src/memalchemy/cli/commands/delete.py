@@ -38,9 +38,9 @@ async def delete(
             checkpointer = Checkpointer(db, namespace=parts)
         deleted = await checkpointer.delete(thread, checkpoint, all_namespaces=namespace is None)
     if not deleted:
-        what = f"checkpoint {checkpoint!r} in thread" if checkpoint else "thread"
+        what = f"checkpoint {checkpoint!r} in thread" if checkpoint is not None else "thread"
         place = "" if namespace is None else f" in namespace {namespace!r}"
-        lists = "history" if checkpoint else "threads"
+        lists = "history" if checkpoint is not None else "threads"
         raise NotFound(f"there is no {what} {thread!r}{place}; `memalchemy {lists}` lists them")
     if ctx.as_json:
         ctx.terminal.print_json({"deleted": True, "thread_id": thread, "checkpoint_id": checkpoint})

@@ -114,7 +114,7 @@ class Demo:
             f"{number} messages, {number} checkpoints, each on disk before the next: "
             f"{seconds:.2f} s"
         )
-        self.print(f"thread {self.thread!r} in {checkpointer.db!r}")
+        self.print(f"thread {self.thread!r} in {self.ctx.display_url}")
         return state
 
     async def load_in_second_process(self, expected: dict[str, Any]) -> dict[str, Any]:
@@ -213,7 +213,7 @@ class Demo:
         self.ctx.terminal.print_table(
             ("checkpoint", "text"),
             [
-                (hit["checkpoint_id"], highlight(shorten(hit["snippet"], 90), WORD))
+                (hit["checkpoint_id"], highlight(shorten(hit["snippet"], 70), WORD))
                 for hit in ours[:4]
             ],
         )

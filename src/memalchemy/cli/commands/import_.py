@@ -47,7 +47,9 @@ async def import_(
             help="JSON lines; - reads stdin. With --from: langgraph or openai-agents.",
         ),
     ],
-    prefix: Annotated[str, typer.Option(help="Text to put before every thread id.")] = "",
+    prefix: Annotated[
+        str, typer.Option(metavar="TEXT", help="Text to put before every thread id.")
+    ] = "",
     on_conflict: Annotated[
         OnConflict, typer.Option(help="For a thread that exists and holds something else.")
     ] = OnConflict.ERROR,

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 @command("threads", example="memalchemy --db sqlite:///agent.db threads --pattern 'airline-*'")
 async def threads(
     ctx: Context,
-    pattern: Annotated[str, typer.Option(help="Glob over the whole id: *, ?, [a-z].")] = "*",
+    pattern: Annotated[
+        str, typer.Option(metavar="GLOB", help="Glob over the whole id: *, ?, [a-z].")
+    ] = "*",
     namespace: OnlyNamespaceOption = None,
     prefix: PrefixOption = False,
     limit: LimitOption = 100,
@@ -64,33 +66,22 @@ async def threads(
         )
         return
     ctx.terminal.print_table(
-        (
-            "thread",
-            "namespace",
-            ">checkpoints",
-            ">entries",
-            "newest",
-            "written (UTC)",
-            ">full size",
-            ">stored",
-        ),
+        ("thread", "namespace", ">checkpoints", ">entries", ">stored", "written (UTC)"),
         (
             (
                 log.thread_id,
                 format_namespace(log.namespace),
                 log.checkpoints or "",
                 log.entries or "",
-                log.newest_id,
-                format_time(log.updated_at),
-                format_size(log.raw_size) if log.checkpoints else "",
                 format_size(log.stored_size) if log.checkpoints else "",
+                format_time(log.updated_at),
             )
             for log in logs
         ),
     )
     ctx.terminal.print_note(count(len({log.thread_id for log in logs}), "thread"))
     if len(logs) == limit:
-        ctx.terminal.print_note(f"only the {limit} written last; --limit shows more")
+        ctx.terminal.print_note(f"only the {limit} logs written last; --limit shows more")
 
 
 @command("history", example="memalchemy --db sqlite:///agent.db history airline-1 --limit 50")
@@ -102,8 +93,8 @@ async def history(
 ) -> None:
     """List the checkpoints of a thread, newest first.
 
-    Reads no states. "branch" marks a checkpoint that continues an earlier one than the one before
-    it.
+    Reads no states. "branch of" names the parent of a checkpoint that does not continue the one
+    before it.
     """
     async with ctx.database() as db:
         checkpointer = await find_checkpointer(ctx, db, thread, namespace)
@@ -120,12 +111,11 @@ async def history(
         )
         return
     ctx.terminal.print_table(
-        ("checkpoint", "parent", "", "happened (UTC)", ">state", ">stored", "metadata"),
+        ("checkpoint", "branch of", "happened (UTC)", ">full size", ">stored", "metadata"),
         (
             (
                 info.checkpoint_id,
-                info.parent_id,
-                "branch" if info.checkpoint_id in branches else "",
+                info.parent_id if info.checkpoint_id in branches else "",
                 format_time(info.occurred_at),
                 format_size(info.raw_size),
                 format_size(info.stored_size),

@@ -100,7 +100,7 @@ async def rotate_keys(
 
 def _print_report(ctx: Context, report: RotationReport, *, dry_run: bool) -> None:
     ctx.terminal.print_table(
-        ("key", "", ">rows of threads", ">items"),
+        ("key", "state", ">rows of threads", ">items"),
         (
             (use.key_id or "not encrypted", _STATES[use.state], use.rows, use.items)
             for use in report.uses

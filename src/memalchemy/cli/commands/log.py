@@ -63,7 +63,7 @@ async def list_logs(
     )
     ctx.terminal.print_note(count(len(logs), "log"))
     if len(logs) == limit:
-        ctx.terminal.print_note(f"only the {limit} written last; --limit shows more")
+        ctx.terminal.print_note(f"only the {limit} logs written last; --limit shows more")
 
 
 @command("tail", example="memalchemy --db sqlite:///agent.db log tail support-42 --limit 20")

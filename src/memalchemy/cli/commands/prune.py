@@ -13,7 +13,7 @@ from memalchemy.cli.formatting import count
 from memalchemy.cli.namespaces import find_checkpointer
 from memalchemy.cli.options import DryRunOption, ThreadNamespaceOption
 from memalchemy.cli.parsers import parse_duration, parse_namespace
-from memalchemy.cli.usage import require_exactly_one, usage_errors
+from memalchemy.cli.usage import UsageError, require_exactly_one, usage_errors
 
 
 @command(
@@ -36,7 +36,7 @@ async def prune(
         typer.Option(metavar="AGE", help="Keep checkpoints younger than AGE: 30d, 12h, 90m."),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="All threads of the tenant, in all namespaces.")
+        bool, typer.Option("--all", help="All threads, in all namespaces or the one given.")
     ] = False,
     namespace: ThreadNamespaceOption = None,
     dry_run: DryRunOption = False,
@@ -50,6 +50,8 @@ async def prune(
     from memalchemy import Checkpointer
 
     require_exactly_one("THREAD or --all", thread, everything)
+    if keep_last is None and keep_every is None and older_than is None:
+        raise UsageError("give at least one rule: --keep-last, --keep-every or --older-than")
     age = None if older_than is None else parse_duration(older_than)
     async with ctx.database() as db:
         if thread:

@@ -21,7 +21,9 @@ SqlOption = Annotated[
 @command("upgrade", example="memalchemy --db postgresql://me@host/db upgrade --sql")
 async def upgrade(
     ctx: Context,
-    revision: Annotated[str, typer.Option(help="Revision to stop at.")] = "head",
+    revision: Annotated[
+        str, typer.Option(metavar="REVISION", help="Revision to stop at.")
+    ] = "head",
     sql: SqlOption = False,
 ) -> None:
     """Create the schema, or bring it up to date.
@@ -40,7 +42,9 @@ async def upgrade(
 @command("downgrade", example="memalchemy --db sqlite:///agent.db downgrade base")
 async def downgrade(
     ctx: Context,
-    revision: Annotated[str, typer.Argument(help="Revision to go to; base removes the schema.")],
+    revision: Annotated[
+        str, typer.Argument(metavar="REVISION", help="Revision to go to; base removes the schema.")
+    ],
     delete_rows: Annotated[
         bool, typer.Option("--delete-rows", help="Drop tables even if they hold rows.")
     ] = False,
@@ -100,7 +104,8 @@ async def current(ctx: Context) -> None:
 
 @command("grants", example="memalchemy --db postgresql://me@host/db grants app")
 async def grants(
-    ctx: Context, role: Annotated[str, typer.Argument(help="Role of the application.")]
+    ctx: Context,
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="Role of the application.")],
 ) -> None:
     """Print the GRANT statements for an application's role.
 
@@ -137,7 +142,7 @@ async def distribute(
         ),
     ] = None,
     sql: Annotated[
-        bool, typer.Option("--sql", help="Print the statements. Required: nothing is run.")
+        bool, typer.Option("--sql", help="Print the statements; required, because nothing is run.")
     ] = False,
 ) -> None:
     """Print the statements that spread the tables over a cluster.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -122,31 +122,40 @@ def _print_charts(ctx: Context, measured: Space) -> None:
         ("kind", ">rows"),
         [((kind.name, kind.rows), kind.bytes) for kind in measured.kinds],
     )
-    threads: list[tuple[tuple[Any, ...], int]] = [
-        ((share.thread_id, format_namespace(share.namespace), share.rows), share.bytes)
-        for share in measured.largest
-    ]
-    if (others := measured.logs - len(measured.largest)) > 0:
-        threads.append(((f"{others:,} others", "", ""), measured.rest_bytes))
-    _print_bars(ctx, ("largest threads", "namespace", ">rows"), threads)
-    tables = [((one.name, one.kind), one.bytes) for one in measured.pieces if one.bytes]
-    if measured.free_bytes:
-        tables.append((("free pages (`vacuum` gives them back)", ""), measured.free_bytes))
-    _print_bars(ctx, ("table or index, all tenants", "kind"), tables)
+    others = measured.logs - len(measured.largest)
+    _print_bars(
+        ctx,
+        ("largest threads", "namespace", ">rows"),
+        [
+            ((share.thread_id, format_namespace(share.namespace), share.rows), share.bytes)
+            for share in measured.largest
+        ],
+        rest=((f"{others:,} others", "", ""), measured.rest_bytes) if others > 0 else None,
+    )
+    free = measured.free_bytes
+    _print_bars(
+        ctx,
+        ("table or index, all tenants", "kind"),
+        [((piece.name, piece.kind), piece.bytes) for piece in measured.pieces if piece.bytes],
+        rest=(("free pages (`vacuum` gives them back)", ""), free) if free else None,
+    )
     if measured.estimated:
         ctx.terminal.print_note("table sizes are estimates: this SQLite was built without dbstat")
 
 
+SizedRow = tuple[tuple[Any, ...], int]
+
+
 def _print_bars(
-    ctx: Context, columns: Sequence[str], rows: Iterable[tuple[tuple[Any, ...], int]]
+    ctx: Context, columns: Sequence[str], rows: Sequence[SizedRow], rest: SizedRow | None = None
 ) -> None:
-    """Print a table whose rows end with a size and a bar, after an empty line."""
-    rows = list(rows)
+    """Print an empty line and a table whose rows end with a size and a bar; the rest has no bar."""
     if not rows:
         return
     largest = max(size for _, size in rows)
+    lines = [(*cells, format_size(size), bar(size, largest)) for cells, size in rows]
+    if rest is not None:
+        cells, size = rest
+        lines.append((*cells, format_size(size), ""))
     ctx.terminal.print()
-    ctx.terminal.print_table(
-        (*columns, ">size", ""),
-        [(*cells, format_size(size), bar(size, largest)) for cells, size in rows],
-    )
+    ctx.terminal.print_table((*columns, ">size", ""), lines)

@@ -111,13 +111,14 @@ async def list_items(
     if ctx.as_json:
         ctx.terminal.print_json([item.to_dict() for item in items])
         return
+    expires = any(item.expires_at for item in items)
     ctx.terminal.print_table(
         (
             *(["namespace"] if prefix else []),
             "key",
             ">version",
             "updated (UTC)",
-            "expires (UTC)",
+            *(["expires (UTC)"] if expires else []),
             ">size",
             "value",
         ),
@@ -127,7 +128,7 @@ async def list_items(
                 item.key,
                 item.version,
                 format_time(item.updated_at),
-                format_time(item.expires_at) if item.expires_at else "",
+                *([format_time(item.expires_at) if item.expires_at else ""] if expires else []),
                 format_size(len(format_json(item.value, indent=None).encode())),
                 shorten(item.value, 40),
             )

@@ -1,4 +1,4 @@
-"""What each command answers, and how it ends."""
+"""Output and exit code of each command."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def save(url: str, state: dict[str, Any], thread_id: str, *arguments: Any, **mor
 
 @pytest.fixture
 def application(postgres: Postgres, call: Call) -> Iterator[str]:
-    """A migrated database, as a role without a right to DDL reaches it."""
+    """A database with the schema, opened by a role that may not change the schema."""
     name, role = postgres.create_database(), "ma_vacuum"
     call("upgrade", "--db", postgres.url(name))
     postgres.execute(f"CREATE ROLE {role} LOGIN")
@@ -56,7 +56,7 @@ def application(postgres: Postgres, call: Call) -> Iterator[str]:
     postgres.execute(f"DROP ROLE {role}")
 
 
-def test_a_database_is_made_filled_looked_at_and_taken_down(url: str, call: Call) -> None:
+def test_a_database_is_created_filled_inspected_and_removed(url: str, call: Call) -> None:
     db = ("--db", url)
     assert call(*db, "upgrade", "--json").json["ran"] == ["0001", "0002", "0003", "0004"]
     assert call(*db, "check").code == 0
@@ -80,7 +80,7 @@ def test_a_database_is_made_filled_looked_at_and_taken_down(url: str, call: Call
     assert call(*db, "current", "--json").json["revision"] is None
 
 
-def test_threads_say_how_much_each_holds(filled: str, call: Call) -> None:
+def test_threads_list_what_each_thread_holds(filled: str, call: Call) -> None:
     found = call("threads", "--db", filled, "--pattern", "air*", "--json").json
 
     assert [set(row) for row in found] == [
@@ -90,7 +90,7 @@ def test_threads_say_how_much_each_holds(filled: str, call: Call) -> None:
     assert (found[0]["checkpoints"], found[0]["newest"]) == (8, "000008")
 
 
-def test_threads_that_match_nothing_are_an_empty_answer(filled: str, call: Call) -> None:
+def test_a_pattern_without_matches_lists_no_threads(filled: str, call: Call) -> None:
     answer = call("threads", "--db", filled, "--pattern", "nothing", "--json")
 
     assert (answer.code, answer.json) == (0, [])
@@ -112,7 +112,17 @@ def test_history_marks_a_branch_and_nothing_else(filled: str, call: Call) -> Non
     assert [row["checkpoint_id"] for row in found if row["branch"]] == ["other"]
 
 
-def test_history_does_not_take_the_gap_that_pruning_leaves_for_a_branch(
+def test_the_table_of_history_names_the_parent_of_a_branch(filled: str, call: Call) -> None:
+    save(filled, {"messages": []}, "airline-1", "other", parent_id="000003")
+
+    _, _, *lines = call("history", "airline-1", "--db", filled).out.splitlines()
+
+    assert lines[0].split()[:2] == ["other", "000003"]
+    assert lines[1].split()[0] == "000008"
+    assert "000007" not in lines[1]
+
+
+def test_history_does_not_mark_the_gap_that_pruning_leaves_as_a_branch(
     filled: str, call: Call
 ) -> None:
     call("prune", "airline-1", "--keep-every", "4", "--db", filled)
@@ -136,7 +146,7 @@ def test_show_prints_the_state_itself(filled: str, call: Call) -> None:
     ]
 
 
-def test_show_makes_values_readable_that_json_has_not(filled: str, call: Call) -> None:
+def test_show_makes_values_readable_that_json_lacks(filled: str, call: Call) -> None:
     state = {
         "day": date(2026, 3, 1),
         "at": datetime(2026, 3, 1, 12, tzinfo=UTC),
@@ -165,7 +175,7 @@ def test_show_makes_values_readable_that_json_has_not(filled: str, call: Call) -
     }
 
 
-def test_nothing_stored_can_command_a_terminal(filled: str, call: Call) -> None:
+def test_stored_text_cannot_control_the_terminal(filled: str, call: Call) -> None:
     evil = "\x1b[2J\x9b31m"
     save(filled, {"text": evil}, f"{evil}[bold]", metadata={"note": evil})
 
@@ -176,7 +186,7 @@ def test_nothing_stored_can_command_a_terminal(filled: str, call: Call) -> None:
     assert "[bold]" in call("threads", "--db", filled).out
 
 
-def test_diff_tells_added_removed_and_changed_apart(filled: str, call: Call) -> None:
+def test_diff_separates_added_removed_and_changed(filled: str, call: Call) -> None:
     save(filled, {"kept": 1, "gone": 2, "other": 3}, "t", "a")
     save(filled, {"kept": 1, "new": 4, "other": 5}, "t", "b")
 
@@ -187,7 +197,7 @@ def test_diff_tells_added_removed_and_changed_apart(filled: str, call: Call) -> 
     }
 
 
-def test_stats_add_up_what_the_threads_say(filled: str, call: Call) -> None:
+def test_stats_are_the_sums_over_threads(filled: str, call: Call) -> None:
     whole = call("stats", "--db", filled, "--json").json
     each = [
         call("stats", name, "--db", filled, "--json").json for name in ("airline-1", "retail-1")
@@ -199,14 +209,14 @@ def test_stats_add_up_what_the_threads_say(filled: str, call: Call) -> None:
     assert whole["file_bytes"] >= Path(filled.removeprefix("sqlite:///")).stat().st_size
 
 
-def test_search_names_the_step_that_brought_the_word(filled: str, call: Call) -> None:
+def test_search_finds_the_step_that_added_the_word(filled: str, call: Call) -> None:
     (hit,) = call("search", "RETAIL 3", "--db", filled, "--limit", "1", "--json").json
 
     assert set(hit) == INFO | {"score", "snippet"}
     assert (hit["thread_id"], hit["checkpoint_id"]) == ("retail-1", "000004")
 
 
-def test_search_sets_hits_off_on_a_terminal(filled: str) -> None:
+def test_search_highlights_the_words(filled: str) -> None:
     from memalchemy.cli.formatting import highlight
 
     text = highlight("book flights, not flight", "FLIGHTS")
@@ -226,7 +236,7 @@ def test_export_writes_what_forget_erases(filled: str, call: Call) -> None:
     assert call("export", "--thread", "retail-1", "--db", filled).code == 1
 
 
-def test_export_to_a_file_answers_with_a_count(filled: str, call: Call, tmp_path: Path) -> None:
+def test_export_to_a_file_reports_a_count(filled: str, call: Call, tmp_path: Path) -> None:
     target = tmp_path / "out.jsonl"
 
     answer = call("export", "--all", "-o", str(target), "--json", "--db", filled)
@@ -257,7 +267,7 @@ def test_a_dry_run_of_prune_counts_and_deletes_nothing(url: str, call: Call) -> 
     assert call("stats", "--json", "--db", url).json["checkpoints"] == 4
 
 
-def test_prune_keeps_what_is_younger(filled: str, call: Call) -> None:
+def test_prune_keeps_younger_checkpoints(filled: str, call: Call) -> None:
     answer = call(
         "prune", "--all", "--keep-last", "1", "--older-than", "30d", "--json", "--db", filled
     )
@@ -265,7 +275,7 @@ def test_prune_keeps_what_is_younger(filled: str, call: Call) -> None:
     assert answer.json["pruned"] == 0
 
 
-def test_forget_says_how_much_and_takes_only_yes(filled: str, call: Call) -> None:
+def test_forget_asks_and_takes_only_yes(filled: str, call: Call) -> None:
     forget = ("forget", "--thread", "airline-1", "--db", filled)
 
     for answer in ("", "no\n", "maybe\n"):
@@ -277,11 +287,11 @@ def test_forget_says_how_much_and_takes_only_yes(filled: str, call: Call) -> Non
     assert call("show", "airline-1", "--db", filled).code == 1
 
 
-def test_forget_of_what_is_not_there_ends_with_not_found(filled: str, call: Call) -> None:
+def test_forgetting_a_missing_thread_is_not_found(filled: str, call: Call) -> None:
     assert call("forget", "--thread", "nobody", "--db", filled).code == 1
 
 
-def test_forget_takes_a_whole_tenant_and_no_other(file_url: str, call: Call) -> None:
+def test_forget_erases_one_whole_tenant(file_url: str, call: Call) -> None:
     for tenant in ("acme", "other"):
         call("--tenant", tenant, "import", "-", "--db", file_url, stdin=lines(thread("a")))
 
@@ -292,14 +302,14 @@ def test_forget_takes_a_whole_tenant_and_no_other(file_url: str, call: Call) -> 
     assert len(call("threads", "--tenant", "other", "--json", "--db", file_url).json) == 1
 
 
-def test_a_thread_and_a_tenant_to_forget_are_one_too_many(filled: str, call: Call) -> None:
+def test_forget_refuses_a_thread_and_a_tenant_together(filled: str, call: Call) -> None:
     answer = call("forget", "--thread", "a", "--tenant", "acme", "--yes", "--db", filled)
 
     assert answer.code == 2
     assert "goes before forget" in answer.err
 
 
-def test_delete_takes_one_checkpoint_or_the_thread(filled: str, call: Call) -> None:
+def test_delete_removes_one_checkpoint_or_the_thread(filled: str, call: Call) -> None:
     delete = ("delete", "airline-1")
 
     assert call(*delete, "000003", "--json", "--db", filled).json == {
@@ -321,7 +331,7 @@ def test_a_fork_needs_a_free_id(filled: str, call: Call) -> None:
     assert call(*fork, "--to", "airline-1").code == 2
 
 
-def test_vacuum_removes_what_is_idle_only_when_it_is_told_how_long(filled: str, call: Call) -> None:
+def test_vacuum_removes_idle_threads_only_with_older_than_days(filled: str, call: Call) -> None:
     for days, removed in (((), 0), (("--older-than-days", "30"), 0)):
         assert call("vacuum", *days, "--json", "--db", filled).json["removed"] == removed
     idle = ("vacuum", "--older-than-days", "0", "--json", "--db", filled)
@@ -460,5 +470,5 @@ def test_grants_name_every_table_and_the_role(call: Call) -> None:
     assert "memalchemy_version" in granted
 
 
-def test_a_file_has_no_roles_to_grant_to(call: Call, file_url: str) -> None:
+def test_grants_are_refused_for_a_sqlite_file(call: Call, file_url: str) -> None:
     assert call("grants", "app", "--db", file_url).code == 4

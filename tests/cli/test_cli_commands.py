@@ -15,7 +15,7 @@ from uuid import UUID
 from xml.etree import ElementTree
 
 import pytest
-from commandline import Call, environment, lines, thread
+from commandline import Call, environment, lines, process, thread
 
 from memalchemy import Checkpointer, Database
 from memalchemy.migrate import TABLES, VERSION_TABLE
@@ -442,10 +442,17 @@ def test_stats_show_tables_kinds_and_the_largest_threads(filled: str, call: Call
 
 def test_stats_show_a_bar_beside_each_size(filled: str, call: Call) -> None:
     lines = call("stats", "--db", filled, "--no-color").out.splitlines()
-    lengths = {line.split()[0]: line.count("━") for line in lines if "━" in line}
+    lengths = {line.split()[0]: line.count("█") for line in lines if "█" in line}
 
     assert lengths["airline-1"] == max(lengths.values())
     assert 0 < lengths["retail-1"] < lengths["airline-1"]
+
+
+def test_bars_are_hash_signs_where_the_encoding_lacks_blocks(filled: str) -> None:
+    ended = process("stats", "--db", filled, env=environment(PYTHONIOENCODING="ascii"))
+
+    assert "#####" in ended.stdout
+    assert "\\u" not in ended.stdout
 
 
 def test_a_script_is_printed_without_a_server(call: Call) -> None:

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from typer.main import get_command
 from memalchemy import Conversation, Database, errors
 from memalchemy.cli import exit_codes
 from memalchemy.cli.app import app
-from memalchemy.cli.options import COMMON_OPTIONS
+from memalchemy.cli.options import CommonOptions
 from servers import Postgres
 
 DOCS = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
@@ -33,6 +34,7 @@ def commands(group: Any, above: str = "") -> dict[str, Any]:
 
 
 COMMANDS = commands(get_command(app))
+COMMON_OPTIONS = {field.name for field in fields(CommonOptions)}
 GROUPS = sorted({name.split()[0] for name in COMMANDS if " " in name})
 
 

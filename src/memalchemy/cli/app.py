@@ -5,6 +5,7 @@ Commands import slow modules, such as SQLAlchemy, in their functions: the help a
 
 from __future__ import annotations
 
+from inspect import Parameter
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +13,7 @@ from typer.core import TyperGroup
 
 from memalchemy._version import __version__
 from memalchemy.cli import ctrl_c, exit_codes
-from memalchemy.cli.command import add_group
+from memalchemy.cli.command import add_group, set_parameters
 from memalchemy.cli.commands import (
     backup,
     copy,
@@ -35,17 +36,7 @@ from memalchemy.cli.commands import (
     vacuum,
     verify,
 )
-from memalchemy.cli.options import (
-    CommonOptions,
-    DbOption,
-    JsonOption,
-    KeysFileOption,
-    NoColorOption,
-    PlaintextOption,
-    ReadableOption,
-    SchemaOption,
-    TenantOption,
-)
+from memalchemy.cli.options import CommonOptions
 
 
 class InterruptibleGroup(TyperGroup):
@@ -79,32 +70,27 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def read_common_options(
-    context: typer.Context,
-    db: DbOption = None,
-    tenant: TenantOption = None,
-    schema: SchemaOption = None,
-    keys_file: KeysFileOption = None,
-    readable: ReadableOption = None,
-    allow_plaintext: PlaintextOption = False,
-    as_json: JsonOption = False,
-    no_color: NoColorOption = False,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
-        ),
-    ] = False,
-) -> None:
+def _read_common_options(typer_context: typer.Context, version: bool, **values: Any) -> None:
     """One SQL schema for everything an agent remembers.
 
     The options below may stand before a command or after it.
     """
-    context.obj = CommonOptions(
-        db, tenant, schema, keys_file, readable, allow_plaintext, as_json, no_color
-    )
+    typer_context.obj = CommonOptions(**values)
 
+
+_VERSION = Parameter(
+    "version",
+    Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
+        ),
+    ],
+)
+set_parameters(_read_common_options, [*CommonOptions.parameters(), _VERSION])
+app.callback()(_read_common_options)
 
 for command in (
     demo.demo,

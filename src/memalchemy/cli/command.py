@@ -14,7 +14,7 @@ import typer
 from memalchemy.cli import ctrl_c
 from memalchemy.cli.context import Context
 from memalchemy.cli.exit_codes import OK, USAGE, exit_code
-from memalchemy.cli.options import COMMON_OPTIONS, CommonOptions
+from memalchemy.cli.options import CommonOptions
 from memalchemy.errors import MemalchemyError
 
 CommandFunction = Callable[..., Awaitable[int | None]]
@@ -36,17 +36,16 @@ class Command:
 
     def add_to(self, app: typer.Typer) -> None:
         """Add the command, with its own options and the common ones, to *app*."""
-        hints = get_type_hints(self.function, include_extras=True)
+        types = get_type_hints(self.function, include_extras=True)
         own = [
-            parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
-            for name, parameter in list(inspect.signature(self.function).parameters.items())[1:]
+            parameter.replace(annotation=types[name], kind=inspect.Parameter.KEYWORD_ONLY)
+            for name, parameter in inspect.signature(self.function).parameters.items()
+            if types[name] is not Context
         ]
         common = [
-            inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-            )
-            for name, (annotation, default) in COMMON_OPTIONS.items()
-            if not (self.own_tenant and name == "tenant")
+            parameter
+            for parameter in CommonOptions.parameters()
+            if not (self.own_tenant and parameter.name == "tenant")
         ]
 
         def run(typer_context: typer.Context, **values: Any) -> None:
@@ -54,14 +53,8 @@ class Command:
             before_name = typer_context.obj or CommonOptions()
             raise typer.Exit(_run(self.function, before_name.override(after_name), values))
 
-        first = inspect.Parameter(
-            "typer_context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
-        )
-        parameters = [first, *own, *common]
-        # Typer reads the options of a command from its signature.
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         run.__doc__ = self.function.__doc__
+        set_parameters(run, [*own, *common])
         app.command(self.name, epilog=f"\b\nExample:\n  {self.example}")(run)
 
 
@@ -70,6 +63,18 @@ def command(
 ) -> Callable[[CommandFunction], Command]:
     """Declare an async function to be the command *name*."""
     return lambda function: Command(name, function, example, own_tenant)
+
+
+def set_parameters(function: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> None:
+    """Give *function*, which takes ``typer_context`` and keywords, the options that Typer reads."""
+    first = inspect.Parameter(
+        "typer_context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
+    )
+    signature = inspect.Signature([first, *parameters])
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    function.__annotations__ = {
+        name: parameter.annotation for name, parameter in signature.parameters.items()
+    }
 
 
 def add_group(app: typer.Typer, name: str, help: str, commands: Sequence[Command]) -> None:

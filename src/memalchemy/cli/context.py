@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from memalchemy.cli.options import KEYS_VARIABLE, URL_VARIABLE, CommonOptions
+from memalchemy.cli.parsers import read_text_file
 from memalchemy.cli.terminal import Terminal
 from memalchemy.cli.usage import UsageError, usage_errors
 from memalchemy.errors import DatabaseUnreachable, UnknownURL
@@ -125,13 +126,7 @@ def _read_keys(file: str | None) -> list[str] | None:
     if file is None:
         keys = os.environ.get(KEYS_VARIABLE, "").split(",")
         return [key.strip() for key in keys if key.strip()] or None
-    try:
-        text = Path(file).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}") from error
-    except UnicodeDecodeError:
-        raise UsageError(f"{file} is not UTF-8") from None
-    lines = (line.strip() for line in text.splitlines())
+    lines = (line.strip() for line in read_text_file(file).splitlines())
     found = [line for line in lines if line and not line.startswith("#")]
     if not found:
         raise UsageError(f"{file} has no key; write one key per line, the newest first")

@@ -85,9 +85,13 @@ async def _no_checkpoints(db: Database, thread: str) -> NotFound:
         return NotFound(
             f"thread {thread!r} has entries but no checkpoint; `memalchemy log tail` shows entries"
         )
-    return NotFound(
-        f"there is no thread {thread!r}; `memalchemy threads` lists the threads of the tenant"
-    )
+    return thread_not_found(thread)
+
+
+def thread_not_found(thread: str, namespace: str | None = None) -> NotFound:
+    """Return the error for a thread that does not exist, or not in *namespace*."""
+    place = "" if namespace is None else f" in namespace {namespace!r}"
+    return NotFound(f"there is no thread {thread!r}{place}; `memalchemy threads` lists threads")
 
 
 def _list(namespaces: Sequence[tuple[str, ...]]) -> str:

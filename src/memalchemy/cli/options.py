@@ -2,87 +2,83 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import inspect
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 URL_VARIABLE = "MEMALCHEMY_URL"
 KEYS_VARIABLE = "MEMALCHEMY_KEYS"
 
-# --- The common options, which stand before a command or after it ---------------------------------
-
-DbOption = Annotated[
-    str | None,
-    typer.Option("--db", metavar="URL", help=f"URL of the database. [env: {URL_VARIABLE}]"),
-]
-TenantOption = Annotated[
-    str | None,
-    typer.Option("--tenant", metavar="NAME", help="Tenant to work on. [default: default]"),
-]
-SchemaOption = Annotated[
-    str | None,
-    typer.Option("--schema", metavar="NAME", help="Schema of the tables (PostgreSQL, Oracle)."),
-]
-KeysFileOption = Annotated[
-    str | None,
-    typer.Option(
-        "--keys-file",
-        metavar="FILE",
-        help="Encryption keys, one per line; the first one encrypts. "
-        f"[env: {KEYS_VARIABLE}, separated by commas]",
-    ),
-]
-ReadableOption = Annotated[
-    str | None,
-    typer.Option(
-        "--readable",
-        metavar="KINDS",
-        help="What an encrypted database stores unencrypted: text,fields,vectors.",
-    ),
-]
-PlaintextOption = Annotated[
-    bool,
-    typer.Option("--allow-plaintext", help="Also read unencrypted data of an encrypted database."),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
-NoColorOption = Annotated[bool, typer.Option("--no-color", help="Print no colours or styles.")]
-
-COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
-    "db": (DbOption, None),
-    "tenant": (TenantOption, None),
-    "schema": (SchemaOption, None),
-    "keys_file": (KeysFileOption, None),
-    "readable": (ReadableOption, None),
-    "allow_plaintext": (PlaintextOption, False),
-    "as_json": (JsonOption, False),
-    "no_color": (NoColorOption, False),
-}
-"""Type and default of each parameter that `command` adds to every command."""
-
 
 @dataclass(frozen=True)
 class CommonOptions:
-    """Values of the common options."""
+    """The options of every command, which stand before its name or after it."""
 
-    db: str | None = None
-    tenant: str | None = None
-    schema: str | None = None
-    keys_file: str | None = None
-    readable: str | None = None
-    allow_plaintext: bool = False
-    as_json: bool = False
-    no_color: bool = False
+    db: Annotated[
+        str | None,
+        typer.Option("--db", metavar="URL", help=f"URL of the database. [env: {URL_VARIABLE}]"),
+    ] = None
+    tenant: Annotated[
+        str | None,
+        typer.Option("--tenant", metavar="NAME", help="Tenant to work on. [default: default]"),
+    ] = None
+    schema: Annotated[
+        str | None,
+        typer.Option("--schema", metavar="NAME", help="Schema of the tables (PostgreSQL, Oracle)."),
+    ] = None
+    keys_file: Annotated[
+        str | None,
+        typer.Option(
+            "--keys-file",
+            metavar="FILE",
+            help="Encryption keys, one per line; the first one encrypts. "
+            f"[env: {KEYS_VARIABLE}, separated by commas]",
+        ),
+    ] = None
+    readable: Annotated[
+        str | None,
+        typer.Option(
+            "--readable",
+            metavar="KINDS",
+            help="What an encrypted database stores unencrypted: text,fields,vectors.",
+        ),
+    ] = None
+    allow_plaintext: Annotated[
+        bool,
+        typer.Option(
+            "--allow-plaintext", help="Also read unencrypted data of an encrypted database."
+        ),
+    ] = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = (
+        False
+    )
+    no_color: Annotated[bool, typer.Option("--no-color", help="Print no colours or styles.")] = (
+        False
+    )
+
+    @classmethod
+    def parameters(cls) -> list[inspect.Parameter]:
+        """Return the options as keyword parameters of a function that Typer calls."""
+        types = get_type_hints(cls, include_extras=True)
+        return [
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=types[field.name],
+            )
+            for field in fields(cls)
+        ]
 
     def override(self, values: dict[str, Any]) -> CommonOptions:
         """Return these options with those of *values* that were given."""
         given = {k: v for k, v in values.items() if v is not None and v is not False}
         return replace(self, **given)
 
-
-# --- Options of several commands ------------------------------------------------------------------
 
 ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="Id of the thread.")]
 OptionalThreadArgument = Annotated[

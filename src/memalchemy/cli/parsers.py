@@ -102,17 +102,27 @@ def parse_json_object(text: str | None, name: str) -> dict[str, Any] | None:
 
 def read_text_argument(text: str) -> str:
     """Return *text*, or for ``@FILE`` the content of the file, or for ``-`` that of stdin."""
+    if text.startswith("@"):
+        return read_text_file(text[1:])
+    if text != "-":
+        return text
     try:
-        if text == "-":
-            with ctrl_c.interrupt_blocking_read():
-                return sys.stdin.buffer.read().decode()
-        if text.startswith("@"):
-            return Path(text[1:]).read_text(encoding="utf-8")
+        with ctrl_c.interrupt_blocking_read():
+            return sys.stdin.buffer.read().decode()
     except OSError as error:
-        raise UsageError(f"cannot read {text[1:]}: {error.strerror}") from error
+        raise UsageError(f"cannot read stdin: {error.strerror}") from error
     except UnicodeDecodeError:
-        raise UsageError(f"{'stdin' if text == '-' else text[1:]} is not UTF-8") from None
-    return text
+        raise UsageError("stdin is not UTF-8") from None
+
+
+def read_text_file(file: str | Path) -> str:
+    """Return the content of *file*."""
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not UTF-8") from None
 
 
 def _refuse_constant(text: str) -> NoReturn:

@@ -7,6 +7,7 @@ import select
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memalchemy.cli import ctrl_c
@@ -15,11 +16,12 @@ from memalchemy.cli.formatting import escape_controls, format_json
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.progress import Progress, TaskID
-    from rich.progress_bar import ProgressBar
     from rich.text import Text
 
 _PIPE_WIDTH = 10_000
 """Width of a table that is piped: its lines are not folded."""
+
+_BAR_WIDTH = 24
 
 
 class Terminal:
@@ -68,9 +70,11 @@ class Terminal:
                 no_wrap=right or column.endswith("(UTC)"),
                 overflow="fold",
             )
+        console = self._console(stderr=self._as_json)
+        ascii_only = console.options.ascii_only
         for row in rows:
-            table.add_row(*(_cell(value) for value in row))
-        self._console(stderr=self._as_json).print(table)
+            table.add_row(*(_cell(value, ascii_only=ascii_only) for value in row))
+        console.print(table)
 
     @contextmanager
     def progress(self, description: str, total: int | None = None) -> Iterator[ProgressDisplay]:
@@ -125,25 +129,29 @@ class ProgressDisplay:
         self._progress.advance(self._task)
 
 
-def bar(value: float, largest: float, *, width: int = 24) -> ProgressBar:
-    """Return a bar for a cell of a table, as long as *value* is of *largest*."""
-    from rich.progress_bar import ProgressBar
+@dataclass(frozen=True)
+class Bar:
+    """A cell of a table: a bar that fills the column if *value* is *largest*."""
 
-    return ProgressBar(
-        total=largest or 1,
-        completed=value,
-        width=width,
-        style="dim",
-        complete_style="cyan",
-        finished_style="cyan",
-    )
+    value: int
+    largest: int
+
+    def render(self, *, ascii_only: bool) -> RenderableType:
+        """Return the bar of Rich, or hash signs where the output's encoding lacks its blocks."""
+        from rich import bar
+
+        largest = self.largest or 1
+        if ascii_only:
+            return "#" * round(_BAR_WIDTH * self.value / largest)
+        return bar.Bar(size=largest, begin=0, end=self.value, width=_BAR_WIDTH, color="cyan")
 
 
-def _cell(value: Any) -> RenderableType:
-    from rich.progress_bar import ProgressBar
+def _cell(value: Any, *, ascii_only: bool) -> RenderableType:
     from rich.text import Text
 
-    if isinstance(value, (Text, ProgressBar)):
+    if isinstance(value, Bar):
+        return value.render(ascii_only=ascii_only)
+    if isinstance(value, Text):
         return value
     if isinstance(value, int):
         return Text(f"{value:,}")

@@ -8,7 +8,7 @@ import typer
 
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
-from memalchemy.cli.namespaces import find_checkpointer
+from memalchemy.cli.namespaces import find_checkpointer, thread_not_found
 from memalchemy.cli.options import OnlyNamespaceOption, ThreadArgument
 from memalchemy.cli.parsers import parse_namespace
 from memalchemy.errors import NotFound
@@ -37,11 +37,13 @@ async def delete(
             parts = () if namespace is None else parse_namespace(namespace)
             checkpointer = Checkpointer(db, namespace=parts)
         deleted = await checkpointer.delete(thread, checkpoint, all_namespaces=namespace is None)
+    if not deleted and checkpoint is None:
+        raise thread_not_found(thread, namespace)
     if not deleted:
-        what = f"checkpoint {checkpoint!r} in thread" if checkpoint is not None else "thread"
-        place = "" if namespace is None else f" in namespace {namespace!r}"
-        lists = "history" if checkpoint is not None else "threads"
-        raise NotFound(f"there is no {what} {thread!r}{place}; `memalchemy {lists}` lists them")
+        raise NotFound(
+            f"there is no checkpoint {checkpoint!r} in thread {thread!r}; `memalchemy history` "
+            "lists its checkpoints"
+        )
     if ctx.as_json:
         ctx.terminal.print_json({"deleted": True, "thread_id": thread, "checkpoint_id": checkpoint})
     else:

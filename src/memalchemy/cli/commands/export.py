@@ -11,6 +11,7 @@ from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import count
 from memalchemy.cli.json_lines import write_json_lines
+from memalchemy.cli.namespaces import thread_not_found
 from memalchemy.cli.options import (
     MetadataOption,
     OnlyNamespaceOption,
@@ -19,7 +20,6 @@ from memalchemy.cli.options import (
 )
 from memalchemy.cli.parsers import parse_metadata, parse_namespace
 from memalchemy.cli.usage import UsageError, require_exactly_one
-from memalchemy.errors import NotFound
 
 
 @command(
@@ -56,16 +56,13 @@ async def export(
         "all_namespaces": namespace is None,
     }
     parts = () if namespace is None else parse_namespace(namespace)
-    place = "" if namespace is None else f" in namespace {namespace!r}"
-    not_found = NotFound(f"there is no thread {thread!r}{place}; `memalchemy threads` lists them")
-
     async with ctx.database() as db:
         checkpointer = Checkpointer(db, namespace=parts)
         if directory:
             if thread and not await checkpointer.list_logs(
                 thread, limit=1, below=namespace is None
             ):
-                raise not_found
+                raise thread_not_found(thread, namespace)
             with ctx.terminal.progress("writing") as progress:
                 records = await checkpointer.export_files(
                     directory, **selection, progress=progress.update
@@ -73,7 +70,7 @@ async def export(
         else:
             records = await write_json_lines(checkpointer.export(**selection), output)
     if thread and not records:
-        raise not_found
+        raise thread_not_found(thread, namespace)
     file = output or directory
     counted = count(records, "checkpoint or entry", "checkpoints and entries")
     if file is None:

@@ -13,6 +13,7 @@ import typer
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import count
+from memalchemy.cli.parsers import read_text_file
 from memalchemy.cli.usage import UsageError, usage_errors
 from memalchemy.http.tokens import VARIABLE
 
@@ -134,12 +135,7 @@ def _read_tokens(file: Path | None) -> Tokens | None:
     from memalchemy.http import Tokens
 
     if file is not None:
-        try:
-            text = file.read_text(encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"cannot read {file}: {error.strerror}") from error
-        except UnicodeDecodeError:
-            raise UsageError(f"{file} is not UTF-8") from None
+        text = read_text_file(file)
     else:
         text = os.environ.get(VARIABLE, "")
         if not text.strip():

@@ -14,7 +14,7 @@ from memalchemy.cli.formatting import format_size
 from memalchemy.cli.namespaces import find_checkpointer
 from memalchemy.cli.options import OptionalThreadArgument, ThreadNamespaceOption
 from memalchemy.cli.parsers import format_namespace
-from memalchemy.cli.terminal import bar
+from memalchemy.cli.terminal import Bar
 from memalchemy.cli.usage import UsageError
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _print_bars(
     if not rows:
         return
     largest = max(size for _, size in rows)
-    lines = [(*cells, format_size(size), bar(size, largest)) for cells, size in rows]
+    lines = [(*cells, format_size(size), Bar(size, largest)) for cells, size in rows]
     if rest is not None:
         cells, size = rest
         lines.append((*cells, format_size(size), ""))

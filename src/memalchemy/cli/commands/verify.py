@@ -10,10 +10,10 @@ from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.exit_codes import CORRUPT, OK
 from memalchemy.cli.formatting import count, format_size
+from memalchemy.cli.namespaces import thread_not_found
 from memalchemy.cli.options import AllTenantsOption, ThreadOption
 from memalchemy.cli.parsers import parse_sample
 from memalchemy.cli.usage import UsageError
-from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:
     from memalchemy.verify import Finding, Report
@@ -55,7 +55,7 @@ async def verify(
                 progress=progress.update,
             )
     if thread is not None and not report.logs and report.ok:
-        raise NotFound(f"there is no thread {thread!r}; `memalchemy threads` lists them")
+        raise thread_not_found(thread)
     if ctx.as_json:
         ctx.terminal.print_json(report.as_dict())
     else:

@@ -262,6 +262,6 @@ def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
     code, _, err = call(*command, "openai-agents")
     assert (code, "--from" in err) == (2, True)
     code, _, err = call(*command, "openai-agents", "--from", f"sqlite:///{tmp_path}/none.db")
-    assert (code, "there is no file" in err) == (3, True)
+    assert (code, "does not exist" in err) == (3, True)
     code, _, err = call(*command, "threads.jsonl", "--dry-run")
     assert (code, "openai-agents" in err) == (2, True)

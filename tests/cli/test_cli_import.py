@@ -1,4 +1,4 @@
-"""Importing OpenAI-format threads, from Python and by command, on every database."""
+"""Import of threads in OpenAI's format, from Python and with the command, on every database."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_a_thread_that_holds_anything_else_is_a_conflict_and_stays(
     assert await checkpointer.list_checkpoints("t") == before
 
 
-async def test_replace_puts_the_thread_in_place_of_what_was_there(
+async def test_replace_replaces_the_existing_thread(
     checkpointer: Checkpointer,
 ) -> None:
     await checkpointer.save({"mine": 1}, "t")
@@ -107,7 +107,7 @@ async def test_replace_puts_the_thread_in_place_of_what_was_there(
     assert len(await checkpointer.list_checkpoints("t")) == 3
 
 
-async def test_a_thread_that_is_in_the_file_twice_is_not_torn(checkpointer: Checkpointer) -> None:
+async def test_a_thread_that_is_in_the_file_twice_stays_whole(checkpointer: Checkpointer) -> None:
     outcomes = await imported(
         checkpointer, thread("t", 3), thread("t", 6), thread("t", 2), thread("u")
     )
@@ -121,7 +121,7 @@ async def test_a_thread_that_is_in_the_file_twice_is_not_torn(checkpointer: Chec
     assert len(await checkpointer.list_checkpoints("t")) == 6
 
 
-async def test_somebody_elses_save_ends_the_import_of_that_thread(
+async def test_a_concurrent_save_ends_the_import_of_that_thread(
     checkpointer: Checkpointer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Watched(Checkpointer):
@@ -164,7 +164,7 @@ async def test_a_bad_line_is_named_and_writes_nothing(
     assert await checkpointer.list_threads() == ["good"]
 
 
-async def test_bytes_that_are_no_text_are_a_bad_line(checkpointer: Checkpointer) -> None:
+async def test_a_line_that_is_not_utf8_is_bad(checkpointer: Checkpointer) -> None:
     given = [b"\xff\xfe\n", b"\xef\xbb\xbf" + lines(thread("marked")).encode()]
 
     outcomes = [outcome async for outcome in import_threads(checkpointer, given)]
@@ -182,7 +182,7 @@ async def test_any_text_that_json_can_hold_is_imported(checkpointer: Checkpointe
     assert await checkpointer.load("t\ud83d") == {"messages": given["messages"]}
 
 
-def test_the_command_names_what_it_passed_over(file_url: str, call: Call) -> None:
+def test_the_command_reports_bad_lines(file_url: str, call: Call) -> None:
     given = lines(thread("a"), "{", thread("b"))
 
     answer = call("import", "-", "--json", "--db", file_url, stdin=given)
@@ -231,7 +231,7 @@ def test_an_import_to_a_server_without_a_schema_names_the_command(url: str, call
         assert "memalchemy --db URL upgrade" in answer.err
 
 
-def test_real_threads_come_in_whole(
+def test_real_threads_are_imported_completely(
     request: pytest.FixtureRequest, file_url: str, call: Call
 ) -> None:
     path = request.config.getoption("--threads")
@@ -253,7 +253,7 @@ def test_real_threads_come_in_whole(
             assert state == {"messages": one["messages"][:number]}
 
 
-async def test_messages_that_say_when_they_were_made_happened_then(
+async def test_checkpoints_take_the_times_of_their_messages(
     checkpointer: Checkpointer,
 ) -> None:
     given = thread("t", 4)

@@ -1,7 +1,4 @@
-"""The agent's run that the demo saves: an on-call agent finds out why invoices are missing.
-
-Invented, and the same every time. `states` is the agent's whole state after every message.
-"""
+"""Transcript of the demo: an invented on-call agent finds out why invoices are missing."""
 
 from __future__ import annotations
 
@@ -85,7 +82,7 @@ PATCH = """--- a/worker/booking.py
              account = tx.lock_customer(order.customer_id)
 """
 
-# Who speaks and what; a call is followed by its tool's answer.
+# A role and its text; or "call", a tool, its arguments and its result.
 RUN: tuple[tuple[Any, ...], ...] = (
     ("system", SYSTEM),
     ("user", "Support says some customers got no invoice for Friday. Please find out why."),
@@ -148,28 +145,28 @@ DONE_AT = (20, 34, 39, 41)
 
 
 def messages() -> list[dict[str, Any]]:
-    """The run as OpenAI-format messages."""
-    found: list[dict[str, Any]] = []
-    for who, *what in RUN:
-        if who != "call":
-            found.append({"role": who, "content": what[0]})
+    """Return the run as messages in OpenAI's format."""
+    run: list[dict[str, Any]] = []
+    for role, *content in RUN:
+        if role != "call":
+            run.append({"role": role, "content": content[0]})
             continue
-        name, arguments, answer = what
+        name, arguments, result = content
         call = {"name": name, "arguments": json.dumps(arguments)}
-        call_id = f"call_{len(found):03d}"
-        found.append(
+        call_id = f"call_{len(run):03d}"
+        run.append(
             {
                 "role": "assistant",
                 "content": None,
                 "tool_calls": [{"id": call_id, "type": "function", "function": call}],
             }
         )
-        found.append({"role": "tool", "tool_call_id": call_id, "name": name, "content": answer})
-    return found
+        run.append({"role": "tool", "tool_call_id": call_id, "name": name, "content": result})
+    return run
 
 
 def states() -> Iterator[dict[str, Any]]:
-    """The agent's state after every message: the messages so far, its plan, what it has used."""
+    """Yield the state after every message: the messages so far, the plan, the tokens used."""
     run = messages()
     read = written = 0
     for number, message in enumerate(run, 1):

@@ -1,8 +1,9 @@
-"""Exit codes, and which error means which: the one place that decides."""
+"""Exit codes of the commands, and the error classes that each one stands for."""
 
 from __future__ import annotations
 
 from memalchemy.cli.ctrl_c import INTERRUPTED
+from memalchemy.cli.usage import UsageError
 from memalchemy.errors import (
     AuthenticationFailed,
     CapabilityMissing,
@@ -35,21 +36,22 @@ DATABASE = 3
 REFUSED = 4
 CORRUPT = 5
 
-MEANING = {
+MEANINGS = {
     OK: "done",
     NOT_FOUND: "not found, or a check failed",
-    USAGE: "the command was not understood",
-    DATABASE: "the database cannot be reached, or refused",
+    USAGE: "wrong usage: an option, the URL, or a file that cannot be read",
+    DATABASE: "the database cannot be reached, or it refused",
     REFUSED: "a conflict, or memalchemy refused; what was refused changed nothing",
-    CORRUPT: "what is stored is damaged",
-    INTERRUPTED: "interrupted",
+    CORRUPT: "stored data is damaged",
+    INTERRUPTED: "interrupted with Ctrl-C",
 }
 
-_CODES: dict[type[MemalchemyError], int] = {
+CODES: dict[type[MemalchemyError], int] = {
     NotFound: NOT_FOUND,
     EpisodeNotFoundError: NOT_FOUND,
     SchemaOutdated: NOT_FOUND,
     SchemaTooNew: NOT_FOUND,
+    UsageError: USAGE,
     UnknownURL: USAGE,
     DatabaseUnreachable: DATABASE,
     AuthenticationFailed: DATABASE,
@@ -70,17 +72,9 @@ _CODES: dict[type[MemalchemyError], int] = {
 }
 
 
-class UsageProblem(MemalchemyError):
-    """The command line asks for something that makes no sense, or lacks something it needs."""
-
-    code = "MA-USAGE"
-
-
 def exit_code(error: MemalchemyError) -> int:
-    """The exit code for *error*, by its class or the nearest one above it."""
-    if isinstance(error, UsageProblem):
-        return USAGE
+    """Return the exit code of *error*: that of its class, or of the nearest base class."""
     for kind in type(error).__mro__:
-        if kind in _CODES:
-            return _CODES[kind]
+        if kind in CODES:
+            return CODES[kind]
     return REFUSED

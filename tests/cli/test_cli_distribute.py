@@ -1,4 +1,4 @@
-"""`distribute` prints, connects to nothing, and says that it does not run anything."""
+"""The command distribute, which prints statements and never connects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_it_prints_one_statement_a_line(call: Call) -> None:
     assert answer.out.splitlines() == oracle_partitions("ai", parts=32)
 
 
-def test_programs_get_the_statements_as_a_list(call: Call) -> None:
+def test_json_has_the_statements_as_a_list(call: Call) -> None:
     answer = call("distribute", "--citus", "--sql", "--parts", "8", "--json")
 
     assert answer.json == {"statements": citus(shards=8)}
@@ -30,7 +30,9 @@ def test_programs_get_the_statements_as_a_list(call: Call) -> None:
         (("--oracle-partitions", "--sql", "--parts", "7"), "power of two"),
     ],
 )
-def test_what_makes_no_sense_is_said(call: Call, arguments: tuple[str, ...], said: str) -> None:
+def test_contradicting_options_are_refused(
+    call: Call, arguments: tuple[str, ...], said: str
+) -> None:
     answer = call("distribute", *arguments)
 
     assert answer.code == 2

@@ -33,6 +33,7 @@ from memalchemy.contracts import (
     to_lifetime,
 )
 from memalchemy.database import Database, HostConnection
+from memalchemy.errors import InvalidArgument
 from memalchemy.events import operation
 from memalchemy.keys import check_name
 from memalchemy.log import delete_checkpoint, delete_log, delete_thread
@@ -193,7 +194,7 @@ class Checkpointer(Looking, Branching, Retaining, Keeping, Pending):
         mapping, fallback = await self._mapping_of(state, thread_id, connection)
         life = self._ttl if ttl is None else to_lifetime(ttl)
         if checkpoint_id in (parent_id, lineage):
-            raise ValueError("a checkpoint cannot be its own parent")
+            raise InvalidArgument("a checkpoint cannot be its own parent")
         cached = self._cache.get(log) if connection is None else None
         now = datetime.now(UTC)
         request = Request(

@@ -8,6 +8,7 @@ from memalchemy.checkpoints import upkeep
 from memalchemy.checkpoints.scope import Scope, missing
 from memalchemy.database import HostConnection
 from memalchemy.dialects import Dialect
+from memalchemy.errors import InvalidArgument
 from memalchemy.events import operation
 from memalchemy.keys import fork_of
 from memalchemy.log import Log, copy_log
@@ -41,7 +42,7 @@ class Branching(Scope):
             if target is None:
                 target = fork_of(thread_id)
             if target == thread_id:
-                raise ValueError("a fork needs a thread id of its own")
+                raise InvalidArgument("a fork needs a thread id of its own")
             event.checkpoint_id, event.details["to"] = info.checkpoint_id, target
             source, to, now = self._log(thread_id), self._log(target), datetime.now(UTC)
             self._cache.drop(to)
@@ -75,7 +76,7 @@ class Branching(Scope):
         """
         source, target = self._log(source_thread_id), self._log(dest_thread_id)
         if source == target:
-            raise ValueError("a thread cannot be copied onto itself")
+            raise InvalidArgument("a thread cannot be copied onto itself")
         now = datetime.now(UTC)
         copy = _copy_thread if all_namespaces else copy_log
         self._cache.drop_thread(target.tenant, dest_thread_id)

@@ -17,6 +17,7 @@ from memalchemy.checkpoints.scope import Scope
 from memalchemy.codec.items import FieldWords, decode_item
 from memalchemy.codec.values import decode_value, jsonable, pointer
 from memalchemy.database import HostConnection
+from memalchemy.errors import InvalidArgument
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import check_thread_id, decode_namespace, encode_namespace
@@ -353,6 +354,8 @@ class Keeping(Scope):
 
 def _exactly_one(*selectors: object) -> None:
     if sum(selector is not None for selector in selectors) != 1:
-        raise ValueError("give exactly one of tenant=, thread_id=, metadata=")
+        raise InvalidArgument("give exactly one of tenant=, thread_id=, metadata=")
     if selectors[2] is not None and not selectors[2]:
-        raise ValueError("metadata= must name at least one key; an empty one would mean everything")
+        raise InvalidArgument(
+            "metadata= must name at least one key; an empty one would mean everything"
+        )

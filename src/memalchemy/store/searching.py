@@ -22,6 +22,7 @@ from memalchemy.contracts import (
     check_query,
 )
 from memalchemy.database import HostConnection, off_loop
+from memalchemy.errors import InvalidArgument
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import check_list, encode_namespace
@@ -124,15 +125,15 @@ class Searching(Listing):
             check_query(query)
         if embedding is not None and mode == "text":
             if query is not None:
-                raise ValueError("embedding= is for the modes vector and hybrid")
+                raise InvalidArgument("embedding= is for the modes vector and hybrid")
             mode = "vector"
         _check_threshold(threshold)
         check_share(alpha, "alpha")
         check_share(mmr, "mmr")
         if alpha is not None and mode != "hybrid":
-            raise ValueError("alpha= is for the mode hybrid")
+            raise InvalidArgument("alpha= is for the mode hybrid")
         if mmr is not None and mode == "text":
-            raise ValueError("mmr= is for the modes vector and hybrid")
+            raise InvalidArgument("mmr= is for the modes vector and hybrid")
         path, wanted = encode_namespace(namespace), Filter.parse(filter)
         if query is None and embedding is None:
             with operation("store.search", **self._about(namespace)) as event:
@@ -365,7 +366,7 @@ class Searching(Listing):
         )
         size = len(question.vector)
         if rows and rows[0].dimensions != size:
-            raise ValueError(
+            raise InvalidArgument(
                 f"the vector to look for has {size:,} dimensions; there is none of that size under "
                 f"the model {question.model!r} here, but one of {rows[0].dimensions:,}"
             )

@@ -6,16 +6,13 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from memalchemy.cli.command import Invocation, asking_for_sense, command
 from memalchemy.cli.exits import UsageProblem
-from memalchemy.http.tokens import VARIABLE
-
-if TYPE_CHECKING:
-    from memalchemy.http import Tokens
+from memalchemy.http import Tokens
 
 
 def register(app: typer.Typer) -> None:
@@ -32,7 +29,9 @@ async def serve(
     ] = 8080,
     token_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help=f"Lines of token=tenant. [env: {VARIABLE}, the lines]"),
+        typer.Option(
+            metavar="FILE", help=f"Lines of token=tenant. [env: {Tokens.VARIABLE}, the lines]"
+        ),
     ] = None,
     insecure: Annotated[
         bool,
@@ -77,8 +76,7 @@ async def serve(
     tenant; without tokens only this machine may come, as --tenant. Each request is a line on
     stderr: its route, status, time and tenant, no id and no content.
     """
-    from memalchemy.http.limits import Limits
-    from memalchemy.http.serving import serve
+    from memalchemy.http import Limits, serve
 
     limits = Limits(
         values=max_values,
@@ -124,8 +122,6 @@ async def serve(
 
 
 def _tokens(file: Path | None) -> Tokens | None:
-    from memalchemy.http import Tokens
-
     if file is not None:
         try:
             text = file.read_text(encoding="utf-8")
@@ -134,7 +130,7 @@ def _tokens(file: Path | None) -> Tokens | None:
         except UnicodeDecodeError:
             raise UsageProblem(f"{file} is not UTF-8") from None
     else:
-        text = os.environ.get(VARIABLE, "")
+        text = os.environ.get(Tokens.VARIABLE, "")
         if not text.strip():
             return None
     with asking_for_sense():

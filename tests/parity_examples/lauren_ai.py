@@ -24,7 +24,7 @@ from memalchemy import (
     remember,
 )
 from memalchemy.events import Event, subscribe
-from memalchemy.http.asgi import app
+from memalchemy.http import app
 from memalchemy.memory import ToolExchange, build_memory_context, extract_facts
 from memalchemy.memory.managers import (
     ContextCompactor,

@@ -32,7 +32,7 @@ from memalchemy import (
     tenant_scope,
 )
 from memalchemy.contracts import CheckpointerCapabilities, CheckpointerProtocol
-from memalchemy.http.asgi import app
+from memalchemy.http import app
 from memalchemy.http.blocking import HTTPCheckpointer as Blocking
 from memalchemy.memory import without_memory_blocks
 from memalchemy.memory.message_times import (

@@ -145,7 +145,7 @@ class ItemSearch:
         rows = await items.ask(read.other_size(items.db.dialect, below=items.below), binds)
         size = len(self.vector)
         if rows and rows[0].dimensions != size:
-            raise ValueError(
+            raise InvalidArgument(
                 f"the vector to look for has {size:,} dimensions; there is none of that size under "
                 f"the model {self.model!r} here, but one of {rows[0].dimensions:,}"
             )

@@ -41,7 +41,7 @@ from memalchemy.database import (
     off_loop,
 )
 from memalchemy.dialects.lists import LISTED
-from memalchemy.errors import MemalchemyError
+from memalchemy.errors import InvalidArgument, MemalchemyError
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import check_list, check_name, decode_namespace, encode_namespace
@@ -810,15 +810,15 @@ class Store:
             check_query(query)
         if embedding is not None and mode == "text":
             if query is not None:
-                raise ValueError("embedding= is for the modes vector and hybrid")
+                raise InvalidArgument("embedding= is for the modes vector and hybrid")
             mode = "vector"
         _check_threshold(threshold)
         check_share(alpha, "alpha")
         check_share(mmr, "mmr")
         if alpha is not None and mode != "hybrid":
-            raise ValueError("alpha= is for the mode hybrid")
+            raise InvalidArgument("alpha= is for the mode hybrid")
         if mmr is not None and mode == "text":
-            raise ValueError("mmr= is for the modes vector and hybrid")
+            raise InvalidArgument("mmr= is for the modes vector and hybrid")
         path, wanted = encode_namespace(namespace), Filter.parse(filter)
         most = limit + offset
         if query is None and embedding is None:

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,10 +15,7 @@ from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import count
 from memalchemy.cli.parsers import read_text_file
 from memalchemy.cli.usage import UsageError, usage_errors
-from memalchemy.http.tokens import VARIABLE
-
-if TYPE_CHECKING:
-    from memalchemy.http import Tokens
+from memalchemy.http import Tokens
 
 
 @command("serve", example="memalchemy --db sqlite:///agent.db serve --port 8080")
@@ -31,7 +28,9 @@ async def serve(
     ] = 8080,
     token_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help=f"A token=tenant per line. [env: {VARIABLE}, the lines]"),
+        typer.Option(
+            metavar="FILE", help=f"A token=tenant per line. [env: {Tokens.VARIABLE}, the lines]"
+        ),
     ] = None,
     insecure: Annotated[
         bool,
@@ -83,8 +82,7 @@ async def serve(
     as --tenant. Logs each request on stderr with its route, status, time and tenant, without ids or
     content. Needs the extra `server`.
     """
-    from memalchemy.http.limits import Limits
-    from memalchemy.http.serving import serve
+    from memalchemy.http import Limits, serve
 
     limits = Limits(
         values=max_values,
@@ -132,12 +130,10 @@ async def serve(
 
 
 def _read_tokens(file: Path | None) -> Tokens | None:
-    from memalchemy.http import Tokens
-
     if file is not None:
         text = read_text_file(file)
     else:
-        text = os.environ.get(VARIABLE, "")
+        text = os.environ.get(Tokens.VARIABLE, "")
         if not text.strip():
             return None
     with usage_errors():

@@ -43,7 +43,7 @@ from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:
     from memalchemy import SearchHits, StoreItem
-    from memalchemy.store.lines import Problem
+    from memalchemy.store.jsonl import Problem
 
 CONCURRENT_COUNTS = 8
 """Namespaces whose items are counted at the same time."""
@@ -447,7 +447,7 @@ async def export(
     tagged, such as {"~b": base64}. A file appears when it is complete.
     """
     from memalchemy import Store
-    from memalchemy.store.lines import export_items
+    from memalchemy.store.jsonl import export_items
 
     parts = () if namespace is None else parse_namespace(namespace)
     below = prefix or namespace is None
@@ -487,7 +487,7 @@ async def import_(
     the exit code is 4. If the import is interrupted, run it again.
     """
     from memalchemy import Store
-    from memalchemy.store.lines import STATUSES, OnConflict, import_items
+    from memalchemy.store.jsonl import STATUSES, OnConflict, import_items
 
     if overwrite and skip:
         raise UsageError("give --overwrite or --skip, not both")

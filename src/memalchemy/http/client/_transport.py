@@ -1,6 +1,6 @@
-"""Requests of a client: one connection pool for each loop, retries, and failures as our errors.
+"""`Transport`: requests to one server, with retries, and failures as memalchemy's errors.
 
-Knows nothing of checkpoints. An answer that was not understood is an error, never an absence.
+It knows nothing of checkpoints. An answer that was not understood is an error, never an absence.
 """
 
 from __future__ import annotations
@@ -27,34 +27,36 @@ from memalchemy.errors import (
 )
 from memalchemy.events import Event, publish
 from memalchemy.http import wire
-from memalchemy.http.apart import apart
+from memalchemy.http._offload import offload
 
 if TYPE_CHECKING:
     import httpx
 
 ATTEMPTS = 3
-"""How often a read is sent, at most; a write is sent once."""
+"""How often a read is sent at most. A write is sent once."""
 
-_AGAIN = frozenset({429, 502, 503, 504})
-"""Statuses after which a read is worth another attempt."""
+_TRANSIENT = frozenset({429, 502, 503, 504})
+"""Statuses after which a read is repeated."""
+
+_MAYBE_APPLIED = "; the write may or may not have happened, look before repeating it"
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer: its status, and the JSON in it (``None`` without any)."""
+    """An answer: its status, and the JSON in it, or ``None`` without any."""
 
     status: int
     tree: Any
     headers: Mapping[str, str]
 
     @property
-    def problem(self) -> Exception | None:
-        """The error of memalchemy's that it tells of, if it does."""
-        return wire.error_of_problem(self.tree) if isinstance(self.tree, dict) else None
+    def error(self) -> Exception | None:
+        """The error that a problem document of memalchemy's describes."""
+        return wire.decode_error(self.tree) if isinstance(self.tree, dict) else None
 
 
 class Transport:
-    """Sends requests to one server."""
+    """Requests to one server. Each event loop has a connection pool of its own."""
 
     def __init__(
         self,
@@ -86,7 +88,10 @@ class Transport:
         self._clients = weakref.WeakKeyDictionary()
 
     async def close(self, *, in_thread: bool = True) -> None:
-        """Close this loop's connections. A later use opens new ones. Needs no thread, ever."""
+        """Close the connections of the running loop. A later request opens new ones.
+
+        *in_thread* is for the synchronous face, which passes it to every object that it closes.
+        """
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None and self._pid == os.getpid():
             await client.aclose()
@@ -98,18 +103,12 @@ class Transport:
         query: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> Reply:
-        """Send what changes nothing; repeated for as long as there is time and hope."""
+        """Send a request that changes nothing, up to `ATTEMPTS` times."""
         return await self._send(method, path, query, body, writes=False)
 
-    async def write(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, Any] | None = None,
-        body: Mapping[str, Any] | None = None,
-    ) -> Reply:
-        """Send what changes something: once."""
-        return await self._send(method, path, query, body, writes=True)
+    async def write(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Reply:
+        """Send a request that changes something, once."""
+        return await self._send(method, path, None, body, writes=True)
 
     async def _send(
         self,
@@ -120,23 +119,23 @@ class Transport:
         *,
         writes: bool,
     ) -> Reply:
-        url = self._base + path + _spelt(query)
-        content = None if body is None else await apart(body, lambda: wire.dumps(body))
+        url = self._base + path + _query_string(query)
+        content = None if body is None else await offload(body, lambda: wire.dumps(body))
         attempts = 1 if writes else ATTEMPTS
         try:
             async with asyncio.timeout(self._timeout):
                 for attempt in range(1, attempts + 1):
-                    last = attempt == attempts
+                    is_last = attempt == attempts
                     try:
-                        reply = await self._once(method, url, content, writes)
+                        reply = await self._send_once(method, url, content, writes)
                     except DatabaseUnreachable:
-                        if last:
+                        if is_last:
                             raise
                         wait = 0.0
                     else:
-                        if reply.status not in _AGAIN or last:
+                        if reply.status not in _TRANSIENT or is_last:
                             return reply
-                        wait = _wait_of(reply)
+                        wait = _retry_after(reply)
                         if wait > self._timeout:
                             return reply
                     publish(Event("http.retry", details={"attempt": attempt}))
@@ -144,18 +143,19 @@ class Transport:
         except TimeoutError as error:
             raise DatabaseUnreachable(
                 f"{self.display} did not answer within {self._timeout:g} s"
-                + (_UNKNOWN if writes else ""),
+                + (_MAYBE_APPLIED if writes else ""),
                 maybe_applied=writes,
                 busy=True,
             ) from error
         raise AssertionError("unreachable")
 
-    async def _once(self, method: str, url: str, content: bytes | None, writes: bool) -> Reply:
+    async def _send_once(self, method: str, url: str, content: bytes | None, writes: bool) -> Reply:
+        client = self._client()
         import httpx
 
         try:
             headers = {} if content is None else {"Content-Type": wire.JSON}
-            found = await self._client().request(method, url, content=content, headers=headers)
+            response = await client.request(method, url, content=content, headers=headers)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol) as error:
             raise DatabaseUnreachable(
                 f"cannot reach {self.display} ({type(error).__name__}). Check that the server runs "
@@ -164,28 +164,28 @@ class Transport:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise DatabaseUnreachable(
                 f"the connection to {self.display} broke off ({type(error).__name__})"
-                + (_UNKNOWN if writes else ""),
+                + (_MAYBE_APPLIED if writes else ""),
                 maybe_applied=writes,
             ) from error
         try:
-            document = found.content
-            tree = await apart(document, lambda: wire.loads(document)) if document else None
+            document = response.content
+            tree = await offload(document, lambda: wire.loads(document)) if document else None
         except ValueError as error:
-            if found.is_success:
+            if response.is_success:
                 raise DatabaseUnreachable(
                     f"{self.display} answered with something that is not JSON; is the address that "
-                    "of a checkpoint server?" + (_UNKNOWN if writes else ""),
+                    "of a checkpoint server?" + (_MAYBE_APPLIED if writes else ""),
                     maybe_applied=writes,
                 ) from error
             tree = None
-        return Reply(found.status_code, tree, found.headers)
+        return Reply(response.status_code, tree, response.headers)
 
     def error_of(self, reply: Reply, *, writes: bool) -> Exception:
-        """The error that an answer stands for which is neither a success nor an absence."""
+        """Return the error for an answer that is neither a success nor an absence."""
         status = reply.status
-        problem = reply.problem
-        if problem is not None and not isinstance(problem, NotFound):
-            return problem
+        error = reply.error
+        if error is not None and (status == 404 or not isinstance(error, NotFound)):
+            return error
         if status == 401 and not self._has_credentials:
             return AuthenticationFailed(
                 f"{self.display} wants a token, and no token was given: "
@@ -194,8 +194,6 @@ class Transport:
         if status in (401, 403):
             return AuthenticationFailed(f"{self.display} refused the token ({status})")
         if status == 404:
-            if isinstance(problem, NotFound):
-                return problem
             return DatabaseUnreachable(
                 f"{self.display} does not know this operation (404); is the address that of a "
                 "checkpoint server?"
@@ -209,10 +207,11 @@ class Transport:
                 f"{self.display} is asked too often (429); nothing was done", busy=True
             )
         if status >= 500 or status == 408 or status < 400:
-            unknown = writes and status >= 500
+            maybe_applied = writes and status >= 500
             return DatabaseUnreachable(
-                f"{self.display} answered with status {status}" + (_UNKNOWN if unknown else ""),
-                maybe_applied=unknown,
+                f"{self.display} answered with status {status}"
+                + (_MAYBE_APPLIED if maybe_applied else ""),
+                maybe_applied=maybe_applied,
             )
         return StatementFailed(f"{self.display} refused the request ({status})")
 
@@ -223,7 +222,7 @@ class Transport:
 
     def _client(self) -> httpx.AsyncClient:
         if self._pid != os.getpid():
-            # Sockets that came through a fork are the parent's: never used, never closed here.
+            # Sockets inherited through a fork are the parent's: never used and never closed here.
             _inherited.append(self._clients)
             self._clients, self._pid = weakref.WeakKeyDictionary(), os.getpid()
         loop = asyncio.get_running_loop()
@@ -233,45 +232,37 @@ class Transport:
                 import httpx
             except ImportError as error:
                 raise DriverMissing("httpx", "http", what="package") from error
-            client = httpx.AsyncClient(
+            client = self._clients[loop] = httpx.AsyncClient(
                 headers=self._headers,
                 auth=self._auth,
                 timeout=self._timeout,
-                # Without TLS nothing is verified, and reading the certificates takes a moment.
+                # Reading the certificates takes a moment, and plain HTTP verifies nothing.
                 verify=self._base.startswith("https"),
             )
-            self._clients[loop] = client
         return client
 
 
 _inherited: list[object] = []
 
-_UNKNOWN = "; the write may or may not have happened, look before repeating it"
 
-
-def _spelt(query: Mapping[str, Any] | None) -> str:
+def _query_string(query: Mapping[str, Any] | None) -> str:
     pairs = [
-        f"{name}={wire.segment(_text(value))}"
+        f"{name}={wire.quote_id(str(value))}"
         for name, value in (query or {}).items()
         if value is not None
     ]
     return "?" + "&".join(pairs) if pairs else ""
 
 
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _wait_of(reply: Reply) -> float:
-    """What the server says about when to come again, in seconds."""
-    said = reply.headers.get("retry-after", "")
-    return float(said) if said.isdigit() else 0.0
+def _retry_after(reply: Reply) -> float:
+    seconds = reply.headers.get("retry-after", "")
+    return float(seconds) if seconds.isdigit() else 0.0
 
 
 def malformed(display: str, what: str, *, writes: bool = False) -> MemalchemyError:
-    """The error for an answer that is JSON, and not the one that was asked for."""
+    """Return the error for an answer that is JSON, and not the one that was asked for."""
     return DatabaseUnreachable(
         f"{display} answered with JSON that is not {what}; is the address that of a checkpoint "
-        "server?" + (_UNKNOWN if writes else ""),
+        "server?" + (_MAYBE_APPLIED if writes else ""),
         maybe_applied=writes,
     )

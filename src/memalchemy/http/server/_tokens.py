@@ -1,35 +1,35 @@
-"""Who may come in, as which tenant, and how often. Knows nothing of requests."""
+"""Bearer tokens, each of which stands for a tenant."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import math
 import re
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import ClassVar
 
 from memalchemy.keys import check_tenant
 
-VARIABLE = "MEMALCHEMY_TOKENS"
-SHORTEST = 16
+MIN_TOKEN_CHARACTERS = 16
 _HASHED = re.compile("sha256:([0-9a-fA-F]{64})")
 
 
 class Tokens:
     """Bearer tokens and the tenant that each stands for.
 
-    Only hashes are kept, and every one is compared with, each in constant time: how long an answer
-    takes says nothing about a token.
+    Only hashes are kept. A token is compared with every one of them, each in constant time, so the
+    time of an answer tells nothing about them.
 
     Args:
         tenants: token to tenant. A token is 16 characters or more, or ``sha256:`` and the hex
             digest of one.
 
     Raises:
-        ValueError: a token is too short, or stands for two tenants; a tenant that cannot be one.
+        ValueError: a token is too short or stands for two tenants, or a tenant's name is invalid.
     """
+
+    VARIABLE: ClassVar[str] = "MEMALCHEMY_TOKENS"
+    """The environment variable that ``memalchemy serve`` reads them from."""
 
     def __init__(self, tenants: Mapping[str, str]) -> None:
         self._tenants: dict[bytes, str] = {}
@@ -41,17 +41,17 @@ class Tokens:
 
     @classmethod
     def parse(cls, text: str) -> Tokens:
-        """Read ``token=tenant``, one a line or with commas between; ``#`` begins a comment.
+        """Read ``token=tenant`` entries, separated by line ends or commas; ``#`` begins a comment.
 
         Raises:
-            ValueError: a line is none, or there is not one.
+            ValueError: an entry is malformed, or there is none.
         """
         tenants: dict[str, str] = {}
         for number, line in enumerate(re.split("[\n,]", text), start=1):
             entry = line.split("#", 1)[0].strip()
             if not entry:
                 continue
-            # From the right: Base64 ends in equals signs.
+            # Split at the last equals sign: Base64 ends in some.
             token, equals, tenant = entry.rpartition("=")
             if not equals or not token.strip() or not tenant.strip():
                 raise ValueError(f"entry {number} of the tokens is not token=tenant")
@@ -70,7 +70,7 @@ class Tokens:
         return f"Tokens({len(self)} of {len(set(self._tenants.values()))} tenants)"
 
     def tenant_of(self, token: str) -> str | None:
-        """The tenant that *token* stands for; ``None`` if it is not one of these."""
+        """Return the tenant that *token* stands for, or ``None`` if it is unknown."""
         given = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
         found = None
         for digest, tenant in self._tenants.items():
@@ -83,51 +83,9 @@ def _digest_of(token: str) -> bytes:
     hashed = _HASHED.fullmatch(token)
     if hashed:
         return bytes.fromhex(hashed[1])
-    if len(token) < SHORTEST:
+    if len(token) < MIN_TOKEN_CHARACTERS:
         raise ValueError(
-            f"a token is {SHORTEST} characters or more; make one with: "
+            f"a token is {MIN_TOKEN_CHARACTERS} characters or more; make one with: "
             'python -c "import secrets; print(secrets.token_urlsafe())"'
         )
     return hashlib.sha256(token.encode()).digest()
-
-
-@dataclass
-class Bucket:
-    """How many requests are left: *rate* more each second, *burst* at most."""
-
-    rate: float
-    burst: float
-    left: float
-    filled: float
-
-
-class Rates:
-    """The request rate of each tenant: *rate* a second, and *burst* at once."""
-
-    def __init__(
-        self,
-        rate: float | None,
-        burst: int | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        if rate is not None and not rate > 0:
-            raise ValueError(f"rate is requests a second, above zero, not {rate!r}")
-        if burst is not None and burst < 1:
-            raise ValueError(f"burst is at least 1, not {burst!r}")
-        self._rate = rate
-        self._burst = burst or max(1, math.ceil(2 * rate)) if rate is not None else 0
-        self._buckets: dict[str, Bucket] = {}
-        self._clock = clock
-
-    def take(self, tenant: str) -> float:
-        """Count a request. Zero, or the seconds until one will be let in; that one was not."""
-        if self._rate is None:
-            return 0.0
-        now = self._clock()
-        bucket = self._buckets.setdefault(tenant, Bucket(self._rate, self._burst, self._burst, now))
-        bucket.left = min(bucket.burst, bucket.left + (now - bucket.filled) * bucket.rate)
-        bucket.filled = now
-        if bucket.left >= 1:
-            bucket.left -= 1
-            return 0.0
-        return (1 - bucket.left) / bucket.rate

@@ -1,7 +1,7 @@
-"""The shapes of queries, bodies and answers: they check what comes, and make the OpenAPI document.
+"""The pydantic schemas of queries, bodies and answers.
 
-A name that is not known is refused, never passed over. Ids may hold any code point, which
-pydantic's own ``str`` may not.
+They check what comes and make the OpenAPI document; answers are not run through them. Unknown names
+are refused. Ids may hold any code point, which pydantic's own ``str`` does not allow.
 """
 
 from __future__ import annotations
@@ -10,21 +10,30 @@ import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationInfo,
+    WithJsonSchema,
+)
 
+from memalchemy.filters import Filter
+from memalchemy.http.server._limits import MAX_RESULTS, Limits
 from memalchemy.keys import MAX_ID_CHARACTERS
-
-MOST = 100_000
-"""Results that one answer holds, at most; `limits.Limits` lowers it."""
+from memalchemy.search.vectors import check_vector
 
 
-def _text(value: Any) -> Any:
+def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError("is not a text")
     return value
 
 
-def _object(value: Any) -> Any:
+def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("is not an object")
     return value
@@ -34,14 +43,31 @@ def _number(value: Any) -> Any:
     if isinstance(value, str) and not re.fullmatch("-?[0-9]{1,20}", value):
         raise ValueError("is not a whole number")
     if isinstance(value, float) and value.is_integer():
-        return int(value)  # 3.0 is an integer of JSON
+        return int(value)  # to JSON 3.0 is an integer
     return value
 
 
-def _flag(value: Any) -> Any:
+def _flag(value: Any) -> bool:
     if value not in (True, False, "true", "false"):
         raise ValueError("is true or false")
     return value in (True, "true")
+
+
+def _at_most_results(value: int, info: ValidationInfo[Limits]) -> int:
+    limits = info.context
+    if value > limits.results:
+        raise ValueError(f"is at most {limits.results:,} on this server")
+    return value
+
+
+def _filter(value: dict[str, Any]) -> dict[str, Any]:
+    Filter.parse(value)
+    return value
+
+
+def _vector(value: list[float]) -> list[float]:
+    check_vector(value)
+    return value
 
 
 Text = Annotated[str, PlainValidator(_text), WithJsonSchema({"type": "string"})]
@@ -51,7 +77,7 @@ Id = Annotated[
     WithJsonSchema({"type": "string", "maxLength": MAX_ID_CHARACTERS}),
 ]
 NAMESPACE = {"type": "string", "minLength": 1, "pattern": "^[^~]+$"}
-"""As documented; a ``~`` may be there too, as ``~0``, and says ``~``."""
+"""The documented form of a namespace. A ``~`` may also stand in it, as ``~0``."""
 Namespace = Annotated[str, PlainValidator(_text), WithJsonSchema(NAMESPACE)]
 Tree = Annotated[
     dict[str, Any],
@@ -59,90 +85,100 @@ Tree = Annotated[
     WithJsonSchema({"type": "object", "additionalProperties": True}),
 ]
 Value = Annotated[Any, WithJsonSchema({"description": "Any JSON, with tags for what JSON lacks."})]
-Vector = Annotated[list[float], Field(min_length=1, max_length=16_000)]
+Vector = Annotated[list[float], Field(min_length=1, max_length=16_000), AfterValidator(_vector)]
 Flag = Annotated[bool, PlainValidator(_flag), WithJsonSchema({"type": "boolean"})]
-Limit = Annotated[int, Field(ge=0, le=MOST), BeforeValidator(_number)]
-PageSize = Annotated[int, Field(ge=0, le=500), BeforeValidator(_number)]
-Expectation = Annotated[int, Field(ge=1, lt=2**63), BeforeValidator(_number)]
-Kept = Annotated[int, Field(ge=1, lt=2**31), BeforeValidator(_number)]
+Limit = Annotated[
+    int,
+    Field(ge=0, le=MAX_RESULTS),
+    BeforeValidator(_number),
+    AfterValidator(_at_most_results),
+]
+PageSize = Annotated[
+    int, Field(ge=0, le=500), BeforeValidator(_number), AfterValidator(_at_most_results)
+]
+ExpectedVersion = Annotated[int, Field(ge=1, lt=2**63), BeforeValidator(_number)]
+KeepCount = Annotated[int, Field(ge=1, lt=2**31), BeforeValidator(_number)]
 Days = Annotated[float, Field(ge=0, lt=365_000)]
-Life = Annotated[float, Field(gt=0, lt=365_000 * 86_400, description="Seconds.")]
+Seconds = Annotated[float, Field(gt=0, lt=365_000 * 86_400, description="Seconds.")]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class Shape(BaseModel):
-    """What is told is what is meant: no other names, no other types."""
+class Schema(BaseModel):
+    """An object of JSON: no unknown names, and no conversion of types."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, validate_default=True)
 
 
 class Query(BaseModel):
-    """Parameters in a URL, where everything is a text."""
+    """The parameters of a URL, each of which comes as a text."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", validate_default=True)
 
 
 # --- Queries -------------------------------------------------------------------------------------
 
 
-class Listing(Query):
+class ListCheckpointsQuery(Query):
     limit: Limit = 10
 
 
-class Paging(Query):
+class HistoryQuery(Query):
     limit: PageSize = 100
     before: Annotated[Id | None, Field(description="Only checkpoints older than this one.")] = None
 
 
-class Threads(Query):
+class ListThreadsQuery(Query):
     limit: Limit = 100
     pattern: Annotated[Text, Field(description="A glob over the whole id: *, ?, [a-z].")] = "*"
-    offset: Annotated[Limit, Field(description="How many of the first to leave out.")] = 0
+    offset: Annotated[
+        Limit, Field(description="The number of threads to leave out at the beginning.")
+    ] = 0
 
 
-class Newest(Query):
+class NewestCheckpointsQuery(Query):
     limit: Limit = 100
 
 
-class Between(Query):
+class DiffQuery(Query):
     a: Id
     b: Id
 
 
-class Keys(Query):
+class ListKeysQuery(Query):
     limit: Limit = 100
     prefix: Id | None = None
     after: Id | None = None
 
 
-class Items(Query):
+class ListItemsQuery(Query):
     limit: Limit = 100
     below: Annotated[Flag, Field(description="Namespaces below this one, too.")] = False
     order: Literal["newest", "key"] = "newest"
 
 
-class Below(Query):
+class NamespaceQuery(Query):
     below: Annotated[Flag, Field(description="Namespaces below this one, too.")] = False
 
 
-class Namespaces(Query):
+class ListNamespacesQuery(Query):
     prefix: Annotated[Namespace | None, Field(description="A namespace, such as users/ada.")] = None
     after: Namespace | None = None
     limit: Limit = 100
 
 
-class Expected(Query):
-    expected_version: Expectation | None = None
+class DeleteItemQuery(Query):
+    expected_version: ExpectedVersion | None = None
 
 
 # --- Bodies --------------------------------------------------------------------------------------
 
 
-class Save(Shape):
+class SaveBody(Schema):
     state: Tree
     checkpoint_id: Annotated[Id | None, Field(description="Made up if not given.")] = None
     thread_id: Annotated[Id | None, Field(description="If given, that of the path.")] = None
     created_at: Annotated[
-        str | None, Field(description="Taken and not used: order is that of saving.")
+        str | None, Field(description="Accepted and not used: order is that of saving.")
     ] = None
     metadata: Tree | None = None
     parent_id: Annotated[Id | None, Field(description="Branch off this checkpoint.")] = None
@@ -150,15 +186,15 @@ class Save(Shape):
         Id | None,
         Field(description="409 unless this is the newest; null: unless there is none."),
     ] = None
-    ttl: Life | None = None
+    ttl: Seconds | None = None
 
 
-class Fork(Shape):
+class ForkBody(Schema):
     checkpoint_id: Id | None = None
     new_thread_id: Id | None = None
 
 
-class Copy(Shape):
+class CopyBody(Schema):
     dest_thread_id: Id
 
 
@@ -166,7 +202,7 @@ def _given(name: str, kind: str) -> dict[str, Any]:
     return {"required": [name], "properties": {name: {"type": kind}}}
 
 
-class Prune(Shape):
+class PruneBody(Schema):
     model_config = ConfigDict(
         json_schema_extra={
             "anyOf": [
@@ -178,21 +214,21 @@ class Prune(Shape):
     )
 
     thread_id: Id | None = None
-    keep_last: Kept | None = None
-    keep_every: Kept | None = None
-    older_than: Annotated[Life | None, Field(description="Seconds.")] = None
+    keep_last: KeepCount | None = None
+    keep_every: KeepCount | None = None
+    older_than: Annotated[Seconds | None, Field(description="Seconds.")] = None
     all_namespaces: bool = False
     dry_run: bool = False
 
 
-class Vacuum(Shape):
+class VacuumBody(Schema):
     older_than_days: Days | None = 30
     all_namespaces: bool = False
     dry_run: bool = False
 
 
-class Forget(Shape):
-    """One of the two, and not both."""
+class ForgetBody(Schema):
+    """Exactly one of the two."""
 
     model_config = ConfigDict(
         json_schema_extra={"oneOf": [_given("thread_id", "string"), _given("metadata", "object")]}
@@ -205,65 +241,66 @@ class Forget(Shape):
 WithData = Annotated[bool, Field(description="Each with its state, under data.")]
 
 
-class Search(Shape):
+class SearchCheckpointsBody(Schema):
     query: Text
     limit: Limit = 10
     data: WithData = False
 
 
-class ByMetadata(Shape):
+class QueryByMetadataBody(Schema):
     key: Text
-    value: Annotated[Any, WithJsonSchema({"description": "What stands under the key."})]
+    value: Annotated[Any, WithJsonSchema({"description": "The value under the key."})]
     limit: Limit = 100
     data: WithData = False
 
 
-class ByData(Shape):
+class SearchDataBody(Schema):
     path: Annotated[Text, Field(description="A top-level key, or a JSON pointer: /user/name.")]
     value: Value
     limit: Limit = 100
     among: Annotated[
         Limit | None,
-        Field(description="How many of the threads saved last are looked at; null: all."),
+        Field(description="The number of threads to read, those saved last; null: all."),
     ] = 1000
 
 
-class Put(Shape):
+class PutItemBody(Schema):
     value: Value
     metadata: Tree | None = None
-    ttl: Life | None = None
+    ttl: Seconds | None = None
     embedding: Vector | None = None
     expected_version: Annotated[
-        Expectation | None, Field(description="409 unless at this version; null: unless not there.")
+        ExpectedVersion | None,
+        Field(description="409 unless at this version; null: unless not there."),
     ] = None
 
 
-class Find(Shape):
+class SearchItemsBody(Schema):
     query: Text | None = None
     prefix: bool = False
     mode: Literal["text", "vector", "hybrid"] = "text"
-    filter: Tree | None = None
+    filter: Annotated[Tree, AfterValidator(_filter)] | None = None
     limit: Limit = 10
     offset: Limit = 0
-    threshold: Annotated[float | None, Field(ge=0, le=1)] = None
+    threshold: Share | None = None
     embedding: Vector | None = None
     model: Text | None = None
-    alpha: Annotated[float | None, Field(ge=0, le=1)] = None
-    mmr: Annotated[float | None, Field(ge=0, le=1)] = None
+    alpha: Share | None = None
+    mmr: Share | None = None
 
 
 # --- Answers -------------------------------------------------------------------------------------
 
 
-class Saved(Shape):
+class Saved(Schema):
     checkpoint_id: Id
 
 
-class Ids(Shape):
+class CheckpointIdList(Schema):
     checkpoints: list[Text]
 
 
-class State(Shape):
+class State(Schema):
     thread_id: Text
     state: Tree
 
@@ -272,7 +309,7 @@ class Checkpoint(State):
     checkpoint_id: Text
 
 
-class Info(Shape):
+class CheckpointInfo(Schema):
     thread_id: Text
     checkpoint_id: Text
     parent_id: Text | None
@@ -285,40 +322,40 @@ class Info(Shape):
     data: Annotated[Tree, Field(description="Its state, where a search asks for it.")] = {}
 
 
-class Hit(Info):
+class CheckpointHit(CheckpointInfo):
     score: float
     snippet: str
 
 
-class Infos(Shape):
-    checkpoints: list[Info]
+class CheckpointInfoList(Schema):
+    checkpoints: list[CheckpointInfo]
 
 
-class Hits(Shape):
-    checkpoints: list[Hit]
+class CheckpointHitList(Schema):
+    checkpoints: list[CheckpointHit]
 
 
-class ThreadIds(Shape):
+class ThreadIdList(Schema):
     threads: list[Text]
 
 
-class Deleted(Shape):
+class Deleted(Schema):
     deleted: bool
 
 
-class Count(Shape):
+class Count(Schema):
     count: int
 
 
-class Forked(Shape):
+class Forked(Schema):
     thread_id: Text
 
 
-class Copied(Shape):
+class Copied(Schema):
     copied: bool
 
 
-class Stats(Shape):
+class StorageStats(Schema):
     total_checkpoints: int
     total_size: int
     compressed_size: int
@@ -327,18 +364,18 @@ class Stats(Shape):
     delta_checkpoints: int
 
 
-class Changed(Shape):
+class Change(Schema):
     a: Value
     b: Value
 
 
-class Difference(Shape):
+class Diff(Schema):
     added: dict[str, Value]
     removed: dict[str, Value]
-    changed: dict[str, Changed]
+    changed: dict[str, Change]
 
 
-class Item(Shape):
+class Item(Schema):
     namespace: list[str]
     key: Text
     value: Value
@@ -349,44 +386,44 @@ class Item(Shape):
     expires_at: datetime | None
 
 
-class Found(Item):
+class ItemHit(Item):
     score: float | None
 
 
-class Founds(Shape):
-    hits: list[Found]
+class ItemHitList(Schema):
+    hits: list[ItemHit]
 
 
-class ItemList(Shape):
+class ItemList(Schema):
     items: list[Item]
 
 
-class KeyList(Shape):
+class KeyList(Schema):
     keys: list[Text]
 
 
-class NamespaceList(Shape):
+class NamespaceList(Schema):
     namespaces: list[list[str]]
 
 
-class Version(Shape):
+class Version(Schema):
     version: int
 
 
-class Health(Shape):
+class Health(Schema):
     status: Literal["live", "ready"]
 
 
-class Capabilities(Shape):
+class Capabilities(Schema):
     server: Literal["memalchemy"]
     version: str
     checkpointer: dict[str, bool]
-    calls: Annotated[list[str], Field(description="Operation ids of this server.")]
+    calls: Annotated[list[str], Field(description="The operation ids of this server.")]
     max_body_bytes: int
 
 
 class ProblemDocument(BaseModel):
-    """RFC 9457; ``code`` and ``error`` name the class of docs/errors.md."""
+    """RFC 9457. ``code`` and ``error`` name an error class of docs/errors.md."""
 
     model_config = ConfigDict(extra="allow")
 

@@ -95,6 +95,65 @@ class Listing(Shelf):
             pages = self._pages(path, prefix, order, after, limit, answer, connection, event)
             return await taken(pages, limit)
 
+    async def iter_keys(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: str | None = None,
+        page_size: int = PAGE,
+        connection: HostConnection | None = None,
+    ) -> AsyncGenerator[str]:
+        """Yield all keys of this very namespace, in the order of their code points.
+
+        *prefix* is as of `list_keys`. Each page of *page_size* keys is a query of its own: what
+        others write meanwhile is seen if it comes after the keys that were yielded.
+        """
+        after: str | None = None
+        size = _page_size(page_size)
+        while True:
+            page = await self.list_keys(
+                namespace, size, prefix=prefix, after=after, connection=connection
+            )
+            for key in page:
+                yield key
+            if len(page) < size:
+                return
+            after = page[-1]
+
+    async def iter_items(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        filter: Mapping[str, Any] | None = None,
+        order: str = "newest",
+        page_size: int = PAGE,
+        connection: HostConnection | None = None,
+    ) -> AsyncGenerator[StoreItem]:
+        """Yield all items of the namespace; with *prefix* also those of the namespaces below it.
+
+        *filter* and *order* are as of `list_items`. Each page of *page_size* items is a query of
+        its own. By ``newest``, an item that others write meanwhile moves to the front and may be
+        missed; by ``key`` it is yielded where it is.
+        """
+        after: StoreItem | None = None
+        size = _page_size(page_size)
+        while True:
+            page = await self.list_items(
+                namespace,
+                prefix=prefix,
+                filter=filter,
+                limit=size,
+                after=after,
+                order=order,
+                connection=connection,
+            )
+            for item in page:
+                yield item
+            if len(page) < size:
+                return
+            after = page[-1]
+
     async def count(
         self,
         namespace: Namespace,
@@ -296,6 +355,13 @@ class Listing(Shelf):
             async for some in pieces:
                 found |= {(row.namespace, row.key): item for row, item in some}
         return found
+
+
+def _page_size(size: int) -> int:
+    limit = check_limit(size, "page_size")
+    if not limit:
+        raise ValueError("page_size must be at least 1")
+    return limit
 
 
 def _sorted(items: list[StoreItem], order: str, after: StoreItem | None) -> list[StoreItem]:

@@ -18,8 +18,8 @@ from lazybridge.ext.planners import DurableBlackboard
 from lazybridge.testing import MockAgent
 
 from memalchemy import Database
+from memalchemy.context import SummarizingManager
 from memalchemy.integrations.lazybridge import MemalchemyStore
-from memalchemy.memory.managers import SummarizingManager
 
 Reopened = Callable[[], MemalchemyStore]
 

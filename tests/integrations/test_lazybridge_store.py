@@ -26,8 +26,8 @@ from pydantic import BaseModel
 from sqlalchemy import text
 
 from memalchemy import Checkpointer, Database, MemalchemyError, NotSerialisable, Store, sync
+from memalchemy.collections import ABSENT
 from memalchemy.integrations.lazybridge import MemalchemyStore
-from memalchemy.memory.key_value import ABSENT
 
 
 @pytest.fixture

@@ -20,11 +20,11 @@ from lazybridge.store import Store, StoreEntry
 from pydantic import BaseModel
 
 from memalchemy.checkpoints import Checkpointer
+from memalchemy.collections import ABSENT, KeyValue
 from memalchemy.contracts import Retention
 from memalchemy.database import Database
 from memalchemy.errors import NotSerialisable
 from memalchemy.keys import check_namespace
-from memalchemy.memory.key_value import ABSENT, KeyValue
 from memalchemy.sync import Database as BlockingDatabase
 from memalchemy.sync.bridge import Bridge
 

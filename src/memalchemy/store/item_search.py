@@ -13,6 +13,7 @@ from typing import Any
 from memalchemy.codec import text
 from memalchemy.contracts import SearchPlan
 from memalchemy.database import off_loop
+from memalchemy.errors import InvalidArgument
 from memalchemy.search.items import search_items
 from memalchemy.search.relevance import CANDIDATES, Ranking
 from memalchemy.search.scope import scope_binds

@@ -7,7 +7,7 @@ from typing import Any
 
 from lauren_ai._memory import MemoryResult
 
-from memalchemy import Database, VectorStore, memory
+from memalchemy import Database, VectorStore, collections
 from memalchemy.integrations.lauren_ai.place import IN_MEMORY, Place
 from memalchemy.keys import check_list
 from memalchemy.store.embedding import Embedder
@@ -98,5 +98,5 @@ def _pointer(name: str) -> str:
     return "/" + name.replace("~", "~0").replace("/", "~1")
 
 
-def _result(found: memory.MemoryResult) -> MemoryResult:
+def _result(found: collections.MemoryResult) -> MemoryResult:
     return MemoryResult(found.id, found.content, found.score, dict(found.metadata))

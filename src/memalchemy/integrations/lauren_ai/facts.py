@@ -14,7 +14,7 @@ from memalchemy import CapabilityMissing, Database, Store, UserMemoryStore, memo
 from memalchemy.contracts import Seconds, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.integrations.lauren_ai.place import IN_MEMORY, Place
-from memalchemy.memory.remembering import UserResolver
+from memalchemy.memory.decorator import UserResolver
 from memalchemy.store import DELETE, LEAVE
 from memalchemy.store.embedding import Embedder
 

@@ -12,7 +12,7 @@ from typing import Any
 from lauren_ai import ToolCallRecord, ToolExchange, ToolResultRecord, _transport
 from lauren_ai._transport import _multimodal
 
-from memalchemy.memory.records import is_plain
+from memalchemy.messages import is_text_record
 from memalchemy.state import Message
 
 OWN = "lauren_ai"
@@ -45,7 +45,7 @@ def record_of(message: Any) -> dict[str, Any]:
         TypeError: it is neither.
     """
     # Most are a role and texts, their own record; who keeps it copies it.
-    if is_plain(message):
+    if is_text_record(message):
         found: dict[str, Any] = message
         return found
     types: Types = []

@@ -380,26 +380,6 @@ async def test_locus_registry_finds_it(tmp_path: Path) -> None:
     await checkpointer.close()
 
 
-def test_without_locus_it_says_what_to_install() -> None:
-    missing = "import sys; sys.modules['locus'] = None; import memalchemy.integrations.locus"
-    done = subprocess.run(
-        [sys.executable, "-c", missing],
-        env={"PYTHONPATH": ":".join(path for path in sys.path if path)},
-        capture_output=True,
-        text=True,
-    )
-
-    assert done.returncode == 1
-    assert 'pip install "memalchemy[locus]"' in done.stderr
-
-
-def test_a_password_is_in_no_repr() -> None:
-    checkpointer = MemalchemyCheckpointer("postgresql://me:secret@nowhere.invalid/db")
-
-    assert "secret" not in repr(checkpointer)
-    assert "MemalchemyCheckpointer" in repr(checkpointer)
-
-
 HASHED = """
 import asyncio, sys
 from locus.core.state import AgentState

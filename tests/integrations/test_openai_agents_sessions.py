@@ -10,7 +10,7 @@ import pytest
 from agents import Agent, Runner, function_tool
 from conversing import Scripted, run, said, texts
 
-from memalchemy import Conflict, Database, ThreadLog
+from memalchemy import Database, ThreadLog
 from memalchemy.integrations.openai_agents import (
     MemalchemyRunStates,
     MemalchemySession,
@@ -472,15 +472,3 @@ async def test_a_run_waits_for_approval_across_processes(
     assert await runs.load("talk", asking) is None
     assert await runs.delete("talk") is False
     assert texts(await session.get_items()) == ["Delete x", "delete_file", "gone", "Done."]
-
-
-async def test_describing_gives_up_with_a_conflict(
-    sessions: MemalchemySessions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def refuse(*args: Any, **options: Any) -> int:
-        raise Conflict("somebody was faster")
-
-    monkeypatch.setattr(sessions.store, "put", refuse)
-
-    with pytest.raises(Conflict, match="others described"):
-        await sessions.describe("a", title="t")

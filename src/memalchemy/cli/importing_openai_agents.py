@@ -27,8 +27,7 @@ async def import_openai_agents(
     dry_run: bool,
 ) -> int:
     """Import every session of the tables at *url*; the command's exit code."""
-    from memalchemy.importers.openai_agents import count_sessions, import_sessions
-    from memalchemy.importers.openai_tables import MESSAGES
+    from memalchemy.importers.openai_agents import MESSAGES, count_sessions, import_sessions
 
     of_source = Invocation(replace(at.common, db=url, schema=schema, keys_file=None, readable=None))
     messages = messages_table or MESSAGES

@@ -33,8 +33,8 @@ from memalchemy import Database, NotFound
 from memalchemy.cli.app import app
 from memalchemy.errors import Corrupt, DatabaseUnreachable
 from memalchemy.integrations.langgraph import MemalchemySaver, MemalchemyStore
+from memalchemy.integrations.langgraph._source import by_path
 from memalchemy.integrations.langgraph.importing import ImportReport, import_langgraph
-from memalchemy.integrations.langgraph.source import by_path
 from servers import Postgres
 
 Opening = Callable[[], AbstractAsyncContextManager[Any]]

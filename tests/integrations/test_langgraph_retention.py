@@ -26,7 +26,7 @@ from typing_extensions import TypedDict
 import memalchemy.sync
 from memalchemy import Conflict, NotFound, Retention
 from memalchemy.cli.app import app
-from memalchemy.integrations.langgraph import MemalchemySaver, shapes
+from memalchemy.integrations.langgraph import MemalchemySaver, _records
 
 pytestmark = pytest.mark.usefixtures("lasting")
 
@@ -176,7 +176,7 @@ def by_the_core(both: Both) -> None:
 
 
 def by_the_native_checkpointer(both: Both) -> None:
-    both.saver._bridge.wait(both.saver.checkpointer().prune("t", keep_last=1, all_namespaces=True))
+    both.saver.wait(both.saver.checkpointer().prune("t", keep_last=1, all_namespaces=True))
 
 
 def by_deleting_each(both: Both) -> None:
@@ -240,7 +240,7 @@ def test_a_save_with_retention_of_its_own_removes_nothing_that_is_needed(databas
     both = Both(database_url)
 
     def checkpointer(self: MemalchemySaver, checkpoint_ns: str = "") -> Any:
-        namespace = shapes.namespace_of(checkpoint_ns)
+        namespace = _records.namespace_of(checkpoint_ns)
         retention = Retention(keep_last=2)
         return memalchemy.Checkpointer(self.db, namespace=namespace, retention=retention)
 
@@ -310,7 +310,7 @@ def test_verify_names_a_state_that_lacks_what_it_rests_on(both: Both) -> None:
         async with both.saver.db.transaction() as tx:
             await tx.exec_driver_sql(f"DELETE FROM checkpoints WHERE checkpoint_id = '{before}'")
 
-    both.saver._bridge.wait(break_())
+    both.saver.wait(break_())
     found = both.call("verify", code=5)["findings"]
 
     wrong = [(one["code"], one["checkpoint_id"]) for one in found if one["severity"] == "error"]
@@ -402,7 +402,7 @@ def test_a_graph_that_runs_while_its_thread_is_pruned_loses_nothing(both: Both) 
         with MemalchemySaver.from_conn_string(both.url) as other:
             while not over.is_set():
                 other.prune(["t"])
-                other._bridge.wait(other.checkpointer().prune(keep_last=1, all_namespaces=True))
+                other.wait(other.checkpointer().prune(keep_last=1, all_namespaces=True))
 
     with ThreadPoolExecutor() as threads:
         pruner = threads.submit(prune)
@@ -428,10 +428,10 @@ def test_vacuum_leaves_a_subgraph_whose_graph_is_in_use(both: Both) -> None:
             )
             await tx.execute(age_them, {"those": namespaces})
 
-    both.saver._bridge.wait(age("/langgraph/_%"))
+    both.saver.wait(age("/langgraph/_%"))
     both.call("vacuum", "--older-than-days", "30")
     both.is_as_in_memory(fewer=False)
 
-    both.saver._bridge.wait(age("/langgraph/%"))
+    both.saver.wait(age("/langgraph/%"))
     both.call("vacuum", "--older-than-days", "30")
     assert [*both.saver.list(at())] == []

@@ -291,6 +291,12 @@ async def test_a_saver_is_set_up_and_opened_as_langgraphs_are(database_url: str)
     assert found.checkpoint["channel_values"] == {"value": 1}
 
 
+async def test_a_saver_is_set_up_inside_async_with_as_langgraphs_are(database_url: str) -> None:
+    async with MemalchemySaver.from_conn_string(database_url) as saver:
+        await saver.asetup()
+        assert await saver.aget_tuple(thread()) is None
+
+
 async def test_writers_at_the_same_moment_lose_nothing(saver: MemalchemySaver) -> None:
     root = await put(saver, thread(), value=0)
     made = await asyncio.gather(*(put(saver, root, value=n) for n in range(24)))
@@ -621,11 +627,6 @@ def test_a_saver_works_on_a_database_of_memalchemy_sync(tmp_path: Path) -> None:
     with memalchemy.sync.Database(f"sqlite:///{tmp_path}/a.db") as db:
         chat(MemalchemySaver(db)).invoke(said("one", "1"), thread())
         assert len(list(MemalchemySaver(db).list(None))) == 3
-
-
-def test_what_is_no_database_is_refused_by_its_type() -> None:
-    with pytest.raises(TypeError, match=r"takes a memalchemy\.Database, not int"):
-        MemalchemySaver(3)
 
 
 async def test_messages_that_were_changed_are_what_is_loaded(saver: MemalchemySaver) -> None:

@@ -90,6 +90,12 @@ async def test_its_items_are_a_stores_below_its_own_namespace(store: MemalchemyS
     assert keys(await store.asearch(())) == ["diet"]
     assert await store.alist_namespaces() == [("users", "ada")]
 
+    apart = MemalchemyStore(store.db, namespace=("blue",))
+    await apart.aput(("users", "ada"), "diet", {"text": "no milk"})
+    assert await native.get(("langgraph", "blue", "users", "ada"), "diet") == {"text": "no milk"}
+    assert await apart.alist_namespaces() == [("users", "ada")]
+    assert (await store.aget(("users", "ada"), "diet")).value == {"text": "no peanuts"}  # type: ignore[union-attr]
+
 
 async def test_plain_and_awaited_methods_are_one_store(store: MemalchemyStore) -> None:
     await store.aput(NS, "a", {"n": 1})
@@ -114,8 +120,6 @@ def test_it_is_made_without_a_loop_and_without_io(tmp_path: Any) -> None:
     with sync.Database(f"sqlite:///{tmp_path}/agent.db") as db:
         assert keys(MemalchemyStore(db).search(NS)) == ["a"]
         assert keys(sync.Store(db).list_items(("langgraph",), prefix=True)) == ["a"]
-    with pytest.raises(TypeError, match=r"MemalchemyStore takes a memalchemy\.Database"):
-        MemalchemyStore(None)
 
 
 async def test_the_database_that_it_was_given_is_not_closed_with_it(db: Database) -> None:

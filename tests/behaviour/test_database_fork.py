@@ -87,14 +87,15 @@ import os, sys, threading, time
 from memalchemy import Database, _forks, migrate
 from memalchemy.checkpoints.cache import TipCache
 from memalchemy.database.sharing import shared
+from memalchemy.integrations._base import Adapter
 from memalchemy.log import Log
 from memalchemy.memory.background import InOrder
 from memalchemy.memory.managers.folding import FoldingManager
 from memalchemy.memory.recalling import Recollection
 from memalchemy.search.distances import known_of
-from memalchemy.sync.bridge import Bridge
 
 db = Database("sqlite:///never-opened.db")
+Adapter.root = "test"
 log = Log("tenant", "thread", "/")
 cache, recollection, jobs = TipCache.of(db), Recollection.of(db), InOrder(1)
 work = {
@@ -102,7 +103,7 @@ work = {
     "sharing": lambda: TipCache.of(db),
     "recollection": lambda: recollection.get(log),
     "known": lambda: known_of(db),
-    "bridge": lambda: Bridge(db, None),
+    "adapter": lambda: Adapter(db),
     "background": lambda: len(jobs),
 }
 over = False

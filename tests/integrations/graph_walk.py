@@ -1,7 +1,6 @@
-"""Walks a compiled graph over a saver, step for step, and notes all that can be seen of it.
+"""Runs a compiled graph on a saver step by step, and records everything that can be observed of it.
 
-Two walks of one script, over two savers, must have seen the same. What is noted of each, and how
-it compares, is in ``graph_seen``.
+Two runs of one script on two savers must make the same observations; see ``graph_observations``.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from graph_seen import IDS, Ordinals, differs
+from graph_observations import IDS, Ordinals, differs
 from langgraph.checkpoint.base import (
     BaseCheckpointSaver,
     CheckpointTuple,

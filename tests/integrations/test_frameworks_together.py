@@ -1,4 +1,4 @@
-"""All frameworks keep something under one id, in one database and process: none meets another."""
+"""Data of all frameworks under one id, in one database and process, stays separate."""
 
 from __future__ import annotations
 
@@ -144,7 +144,9 @@ def _adapted(db: Database) -> dict[str, Kept]:
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-async def test_each_finds_its_own_until_it_deletes_it_itself(db: Database, backwards: bool) -> None:
+async def test_each_framework_keeps_its_data_until_it_deletes_it_itself(
+    db: Database, backwards: bool
+) -> None:
     keepers = _native(db) | _adapted(db)
     for name, kept in keepers.items():
         await kept.write(name)

@@ -1,8 +1,8 @@
-"""Graphs whose state rests on earlier checkpoints, after every way of removing checkpoints.
+"""Graphs with `DeltaChannel`s, after every way of removing checkpoints.
 
-A `DeltaChannel` is a stored value somewhere back and what was written since. Whatever removes
-checkpoints, and however it is called, what is left has the values that it has with LangGraph's
-saver in memory, of which nothing was removed.
+The state of a `DeltaChannel` is rebuilt from a value that was stored earlier and the writes since.
+After any removal, the remaining states must be those of LangGraph's saver in memory, from which
+nothing was removed.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ PRUNES = {
 
 
 @pytest.mark.parametrize("rules", PRUNES.values(), ids=PRUNES)
-def test_the_command_line_prunes_no_state_away(both: Both, rules: list[str]) -> None:
+def test_the_command_line_prunes_no_checkpoint_that_is_needed(both: Both, rules: list[str]) -> None:
     would = both.call("prune", "--all", *rules, "--dry-run")
     done = both.call("prune", "--all", *rules)
 
@@ -159,7 +159,7 @@ def test_the_command_line_prunes_no_state_away(both: Both, rules: list[str]) -> 
     assert both.call("verify")["ok"]
 
 
-def test_a_chain_that_nothing_rests_on_any_more_goes(both: Both) -> None:
+def test_a_chain_that_is_not_needed_any_more_is_removed(both: Both) -> None:
     both.call("prune", "--all", "--keep-last", "1")
     before = {*history(both.ours)}
     both.run(3)
@@ -340,7 +340,7 @@ def named(config: Any, checkpoint_id: str) -> Any:
 # --- What LangGraph's own saver for PostgreSQL does when it prunes --------------------------------
 
 
-def test_the_oldest_that_is_left_has_no_parent(both: Both) -> None:
+def test_the_oldest_checkpoint_that_is_left_has_no_parent(both: Both) -> None:
     for remove in (by_the_saver, by_the_core):
         remove(both)
         *_, oldest = both.ours.get_state_history(at())
@@ -364,7 +364,7 @@ def test_finished_calls_of_subgraphs_go_with_their_root_checkpoint(both: Both) -
     both.is_as_in_memory()
 
 
-def test_what_a_thread_keeps_does_not_grow_with_its_calls(database_url: str) -> None:
+def test_a_pruned_thread_does_not_grow_with_its_calls(database_url: str) -> None:
     both = Both(database_url)
     sizes = []
     for _ in range(4):
@@ -377,7 +377,7 @@ def test_what_a_thread_keeps_does_not_grow_with_its_calls(database_url: str) -> 
 
 
 @pytest.mark.parametrize("several", ["ab", b"ab"])
-def test_a_string_prunes_no_threads_of_its_letters(database_url: str, several: Any) -> None:
+def test_prune_refuses_one_string_for_several_ids(database_url: str, several: Any) -> None:
     both = Both(database_url)
     both.run(1, "a")
     both.run(1, "b")

@@ -1,4 +1,4 @@
-"""No method of an adapter takes one string for several ids, and so its letters for ids."""
+"""Methods of adapters that take several ids refuse one string, and do not split it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CASES = sorted((case for case in parameters(adapters()) if of_ours(case)), key=s
 
 @pytest.mark.parametrize("one", ["ab", b"ab"], ids=["str", "bytes"])
 @pytest.mark.parametrize("case", CASES, ids=spelt)
-async def test_one_string_is_refused_where_several_are_taken(
+async def test_one_string_is_refused_where_several_ids_are_expected(
     case: tuple[type, str, str], one: Any
 ) -> None:
     cls, name, parameter = case

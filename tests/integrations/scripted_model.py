@@ -1,4 +1,4 @@
-"""A model that says what it is told to, through the SDK's own interface, and runs with it."""
+"""Model with scripted answers, for the OpenAI Agents SDK, and runs with it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""A plugin of pytest that puts `MemalchemySaver` under LangGraph's own tests of its savers.
+"""Pytest plugin that runs LangGraph's own tests of its savers on `MemalchemySaver`.
 
-Run with an sdist of LangGraph's as the working directory; see test_langgraph_saver_suite.py. What
-its test modules call `PostgresSaver`, `SqliteSaver` and so on is then ours, with their ways of
-being made. Each database that the tests for PostgreSQL make is a tenant of one that has our schema.
+The working directory is an sdist of LangGraph's; see test_langgraph_saver_suite.py. The names
+`PostgresSaver`, `SqliteSaver` and so on in its test modules become subclasses of `MemalchemySaver`
+with the constructors of LangGraph's savers. Each database that the tests for PostgreSQL create is a
+tenant of one database with our schema.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import langgraph.checkpoint.postgres.aio
 import langgraph.checkpoint.sqlite
 import langgraph.checkpoint.sqlite.aio
 import pytest
-from langgraph_saver_tests import LEFT_OUT, NOT_RUN, SAME
+from langgraph_saver_selection import LEFT_OUT, NOT_RUN, SAME
 
 from memalchemy import Database
 from memalchemy.integrations.langgraph import MemalchemySaver

@@ -1,8 +1,8 @@
-"""What is seen of a graph on a saver, in plain parts that compare with those of another run.
+"""Observations of a graph on a saver, in plain values that can be compared with another run's.
 
-Ids and times differ between any two runs, so an id is noted as the ordinal of its first appearance,
-and a version of a channel by how it compares with the others: nothing here knows what either looks
-like in any saver.
+Ids and times differ between any two runs. So an id is recorded as the ordinal of its first
+appearance, and the version of a channel by its comparison with the others: nothing here depends on
+the format of either.
 """
 
 from __future__ import annotations

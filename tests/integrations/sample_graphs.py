@@ -1,7 +1,7 @@
-"""Graphs of every kind that LangGraph offers, each a function of the saver it is compiled with.
+"""Sample graphs of every kind that LangGraph offers, each a function of its saver.
 
-What a node does depends on nothing but its state, so that two runs differ in ids and times only;
-one that fails does so by what `Weather` says.
+The behaviour of a node depends on its state alone, so two runs differ in ids and times only; a node
+fails when `Weather` says so.
 """
 
 from __future__ import annotations

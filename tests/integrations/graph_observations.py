@@ -72,7 +72,7 @@ class Ordinals:
         return {self._name(task): self.of(writes) for task, writes in by_task.items()}
 
     def snapshot(self, state: StateSnapshot) -> dict:
-        """What a graph says of one of its states."""
+        """Return the observations of one of a graph's states."""
         assert state.created_at is None or state.config["configurable"]["checkpoint_id"]
         return {
             "checkpoint": self.of(_place(state.config)),
@@ -96,7 +96,7 @@ class Ordinals:
         return noted
 
     def stored(self, found: CheckpointTuple, parent: CheckpointTuple | None) -> dict:
-        """What a saver says of one checkpoint."""
+        """Return the observations of a saver's checkpoint."""
         checkpoint = dict(found.checkpoint)
         assert checkpoint.pop("id") == found.config["configurable"]["checkpoint_id"]
         checkpoint.pop("ts")
@@ -123,7 +123,7 @@ def _fields(value: Any) -> Sequence[str]:
 
 
 def _compared(versions: Mapping[str, Any], current: Mapping[str, Any]) -> dict[str, str]:
-    """How versions of channels compare with those of now."""
+    """Compare versions of channels with the current ones."""
     names = {
         name: "same"
         if versions[name] == current[name]

@@ -149,7 +149,7 @@ class Walk:
         return [one for ns in ordered for one in reversed(namespaces[ns])]
 
     async def check(self) -> None:
-        """What is read one by one is what a list gives, for every checkpoint of every thread."""
+        """Check that reading checkpoints one by one gives the same as listing them."""
         for thread in self.threads:
             for listed in await self.stored(thread):
                 alone = await self._save("get_tuple", listed.config)

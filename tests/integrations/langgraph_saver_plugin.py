@@ -78,7 +78,7 @@ langgraph.checkpoint.postgres.aio.AsyncPostgresSaver = Awaited  # type: ignore[m
 
 
 async def rows(saver: MemalchemySaver, thread_id: str) -> dict[str, list[Any]]:
-    """What the tests of pruning read from LangGraph's own tables, asked of the saver."""
+    """Return the rows that LangGraph's tests of pruning read from its tables."""
     found: dict[str, list[Any]] = {"checkpoints": [], "writes": [], "blobs": []}
     async for one in saver.alist({"configurable": {"thread_id": thread_id}}):
         at = one.config["configurable"]

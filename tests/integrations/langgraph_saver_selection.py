@@ -67,4 +67,4 @@ NOT_RUN = {
     "sqlite/test_metadata_predicate": "of their SQL",
     "sqlite/test_metadata_predicate_sql_injection_prevention": "of their SQL",
 }
-"""What would pass without anything of ours."""
+"""Tests that would pass without our classes."""

@@ -33,7 +33,7 @@ SERVER = os.environ.get("LANGGRAPH_SUITE_URL", "")
 
 
 class NoCursor:
-    """What the fixtures do to LangGraph's own tables is not to be done; tests that do it fail."""
+    """Cursor for fixtures of LangGraph's own tables; it refuses statements of tests."""
 
     def execute(self, sql: str) -> None:
         assert sql == "DROP TABLE IF EXISTS store_migrations"

@@ -78,7 +78,7 @@ class Documents(MadeAsTheirs, MemalchemyVectorStore):
 
 
 def done(work: Coroutine[Any, Any, Any]) -> Any:
-    """What *work* gives, on a loop of its own: their `len` is not a coroutine."""
+    """Run *work* on an event loop of its own: lauren-ai's `len` is not a coroutine."""
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(asyncio.run(work)))
     thread.start()

@@ -24,7 +24,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 class Kept(NamedTuple):
-    """How one of them writes its own name under the id, reads it, and deletes it."""
+    """Functions that write a framework's own name under the id, read it, and delete it."""
 
     write: Callable[[str], Awaitable[Any]]
     read: Callable[[], Awaitable[Any]]
@@ -32,7 +32,7 @@ class Kept(NamedTuple):
 
 
 async def _of(found: Awaitable[Any], look: Callable[[Any], Any]) -> Any:
-    """What is to be seen of something found; ``None`` of nothing."""
+    """Apply *look* to what was found; return ``None`` for nothing."""
     there = await found
     return look(there) if there else None
 

@@ -10,7 +10,7 @@ import pytest
 from graph_walk import Walk, alike
 from langchain_core.messages import HumanMessage
 from langgraph.types import Command
-from sample_graphs import Weather, agent, chat, function, harvest, jury, ledger, nested, plan
+from sample_graphs import FailurePlan, agent, chat, function, harvest, jury, ledger, nested, plan
 
 from memalchemy import Database
 from memalchemy.integrations.langgraph import MemalchemySaver
@@ -94,11 +94,11 @@ async def test_send_starts_a_task_for_each_of_many_values(saver, blocking, durab
 async def test_tasks_that_succeeded_beside_a_failed_one_do_not_run_again(
     saver, blocking, durability
 ):
-    skies = []
+    plans = []
 
     def build(saver):
-        skies.append(Weather({"reap b": 2}, after=2, channels=["crop"]))
-        return harvest(saver, weather=skies[-1])
+        plans.append(FailurePlan({"reap b": 2}, after=2, channels=["crop"]))
+        return harvest(saver, failures=plans[-1])
 
     async def work(walk: Walk) -> None:
         for given in ({"fields": ["a", "b", "c"]}, None, None):
@@ -107,14 +107,14 @@ async def test_tasks_that_succeeded_beside_a_failed_one_do_not_run_again(
     walk = await alike(saver, blocking, build, work)
 
     assert (await walk.state()).values["crop"] == ["wheat of a", "wheat of b", "wheat of c"]
-    ours, theirs = skies
+    ours, theirs = plans
     assert sorted(ours.ran) == sorted(theirs.ran)
     assert ours.ran.count("reap b") == 3
 
 
 async def test_a_failed_join_resumes_or_a_new_run_starts(saver, blocking):
     def build(saver):
-        return plan(saver, weather=Weather({"join": 1, "left": 1}, after=1, channels=["done"]))
+        return plan(saver, failures=FailurePlan({"join": 1, "left": 1}, after=1, channels=["done"]))
 
     async def work(walk: Walk) -> None:
         await walk.invoke({"goal": "abc"})  # left fails
@@ -150,7 +150,7 @@ async def test_concurrent_interrupts_are_answered_in_one_run(saver, blocking):
 async def test_interrupts_beside_finished_tasks(saver, blocking):
     def build(saver):
         return harvest(
-            saver, weather=Weather({"reap x": 1}, after=4, channels=["crop", "__interrupt__"])
+            saver, failures=FailurePlan({"reap x": 1}, after=4, channels=["crop", "__interrupt__"])
         )
 
     async def work(walk: Walk) -> None:

@@ -86,7 +86,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 async def db(
     place: Place, name: str, postgres: Postgres, tmp_path: Path
 ) -> AsyncIterator[Database]:
-    """Where it goes: from SQLite to PostgreSQL, and the other way."""
+    """The target of an import: from SQLite to PostgreSQL, and the other way."""
     other = postgres.url(name) if place.url.startswith("sqlite") else f"sqlite:///{tmp_path}/a.db"
     async with Database(other, tenant=uuid4().hex) as made:
         yield made
@@ -457,7 +457,7 @@ def _migrated(postgres: Postgres) -> str:
 
 
 async def run(*arguments: str) -> Any:
-    """What the command answers; in a thread, as it has a loop of its own."""
+    """Run the command in a thread, because it has an event loop of its own."""
     return await asyncio.to_thread(CliRunner().invoke, app, arguments)
 
 

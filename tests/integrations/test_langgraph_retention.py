@@ -101,7 +101,7 @@ class Both:
                 graph.invoke({"told": [f"turn {turn}"]}, at(thread_id))
 
     def is_as_in_memory(self, *, fewer: bool = True) -> dict[int, Any]:
-        """What is left has the values that it had; so does the next turn."""
+        """Check that the remaining states, and the next turn, have their values."""
         self.reread()
         left, all_ = history(self.ours), history(self.theirs)
         assert left == {step: all_[step] for step in left}

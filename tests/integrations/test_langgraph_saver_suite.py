@@ -18,7 +18,7 @@ from servers import Postgres, migrated_database
 
 
 def run(sdist: Path, *files: str, **environment: str) -> tuple[Counter[str], str]:
-    """How many tests passed, are expected to fail, and failed; and what pytest said."""
+    """Run LangGraph's tests; return the counts and pytest's output."""
     options = [*suites.AS_OURS, "-p", "no:anyio", *(f"tests/{file}.py" for file in files)]
     everything = {**os.environ, **environment}
     return suites.run(sdist, "langgraph_saver_plugin", *options, environment=everything)

@@ -28,7 +28,7 @@ def unpacked(tmp_path: Path) -> Unpacked:
 
 
 def run(sdist: Path, *files: str, **environment: str) -> tuple[Counter[str], str]:
-    """How many tests passed, are expected to fail, and failed; and what pytest said."""
+    """Run LangGraph's tests; return the counts and pytest's output."""
     options = ["-o", "addopts=", "-o", "asyncio_mode=auto", *(f"tests/{f}.py" for f in files)]
     environment = {**os.environ, **environment}
     return suites.run(sdist, "langgraph_store_plugin", *options, environment=environment)

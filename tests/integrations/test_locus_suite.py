@@ -22,7 +22,7 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(sdist: Path, files: str, url: str | None = None) -> tuple[Counter[str], str]:
-    """How many tests passed, are expected to fail, and failed; and what pytest said."""
+    """Run the files of tests; return the counts and pytest's output."""
     paths = [f"tests/unit/{name}.py" for name in files.split()]
     environment = os.environ | ({} if url is None else {"LOCUS_SUITE_URL": url})
     options = ("-o", "addopts=", "--deselect", BY_THE_CLOCK)

@@ -22,7 +22,7 @@ from memalchemy.integrations.openai_agents import MemalchemySession, MemalchemyS
 
 @pytest.fixture
 async def file(tmp_path: Path) -> Path:
-    """What `SQLiteSession` left: two sessions."""
+    """A file of `SQLiteSession` with two sessions."""
     file = tmp_path / "conversations.db"
     for session_id, length in (("a", 3), ("b", 1_100)):
         session = SQLiteSession(session_id, file)

@@ -30,7 +30,7 @@ def adapters() -> set[type]:
 
 
 def of_ours(case: tuple[type, str, str]) -> bool:
-    """Whether a method is ours: what a framework's own class does with its own is its own."""
+    """Return ``True`` if a method is defined here, and not by a framework."""
     cls, name, _ = case
     return getattr(cls, name).__module__.startswith("memalchemy.")
 

@@ -87,13 +87,14 @@ import os, sys, threading, time
 from memalchemy import Database, _forks, migrate
 from memalchemy.checkpoints.cache import TipCache
 from memalchemy.database.sharing import shared
+from memalchemy.integrations._base import Adapter
 from memalchemy.log import Log
 from memalchemy.memory._background import KeyedQueue
 from memalchemy._cache import BoundedCache
 from memalchemy.search.distances import known_of
-from memalchemy.sync.bridge import Bridge
 
 db = Database("sqlite:///never-opened.db")
+Adapter.root = "test"
 log = Log("tenant", "thread", "/")
 cache, bounded, jobs = TipCache.of(db), BoundedCache(9), KeyedQueue(1)
 work = {
@@ -101,7 +102,7 @@ work = {
     "sharing": lambda: TipCache.of(db),
     "bounded": lambda: bounded.put(log, 1),
     "known": lambda: known_of(db),
-    "bridge": lambda: Bridge(db, None),
+    "adapter": lambda: Adapter(db),
     "background": lambda: len(jobs),
 }
 over = False

@@ -218,8 +218,7 @@ async def _import_openai_agents(
     *,
     dry_run: bool,
 ) -> int:
-    from memalchemy.importers.openai_agents import count_sessions, import_sessions
-    from memalchemy.importers.openai_tables import MESSAGES
+    from memalchemy.importers.openai_agents import MESSAGES, count_sessions, import_sessions
 
     source = ctx.with_options(db=url, schema=schema, keys_file=None, readable=None)
     table = messages_table or MESSAGES

@@ -1,7 +1,6 @@
-"""LangGraph's own tables, read through LangGraph's own savers; nothing in them is changed.
+"""Reading of LangGraph's own tables, through LangGraph's own savers; nothing in them is changed.
 
-Values stay the bytes that they are: no class of anybody's is imported for them. Knows nothing of
-where they go.
+Values stay bytes, so no class of a user's is imported.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ from memalchemy.errors import (
 PAGE = 500
 
 
-class Raw:
-    """A serialiser that leaves extensions of MessagePack, and unknown formats, as they are."""
+class RawSerializer:
+    """Serialiser that leaves extensions of MessagePack, and unknown formats, as they are."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         if isinstance(obj, Packed):
@@ -63,7 +62,7 @@ class Raw:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A row of pending writes."""
+    """Row of pending writes."""
 
     task_id: str
     task_path: str
@@ -74,7 +73,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class StoredItem:
-    """A row of LangGraph's store, with its vectors by path."""
+    """Row of LangGraph's store, with its vectors by path."""
 
     namespace: tuple[str, ...]
     key: str
@@ -90,7 +89,7 @@ Rows = list[dict[str, Any]]
 
 
 class Source(ABC):
-    """A database with LangGraph's tables, open."""
+    """Open database with LangGraph's tables."""
 
     writes: ClassVar[str]
     value: ClassVar[str]
@@ -99,17 +98,17 @@ class Source(ABC):
 
     @abstractmethod
     async def rows(self, sql: str, *values: Any) -> Rows:
-        """The rows of a query, with ``?`` for each of *values*."""
+        """Return the rows of a query, with ``?`` for each of *values*."""
 
     @abstractmethod
     async def columns(self, table: str) -> set[str]:
-        """The names of a table's columns; none if it is not there."""
+        """Return the names of a table's columns; none if it is not there."""
 
     async def check(self) -> None:
-        """Look at what is there.
+        """Determine which of LangGraph's tables and columns are there.
 
         Raises:
-            NotFound: none of LangGraph's tables is.
+            NotFound: there is none of its tables.
         """
         self.has_checkpoints = bool(await self.columns("checkpoints"))
         self.item_columns = await self.columns("store")
@@ -118,14 +117,14 @@ class Source(ABC):
             raise NotFound("the table checkpoints is not LangGraph's; name the database with its")
         if self.has_checkpoints and "task_path" not in await self.columns(self.writes):
             raise MemalchemyError(
-                "these tables were made by an older LangGraph; call setup() of its saver on them "
-                "once, and import then"
+                "these tables were made by an older LangGraph; call setup() of its saver once, and "
+                "import again"
             )
         if not self.has_checkpoints and not self.item_columns:
             raise NotFound("there are no tables of LangGraph's in this database")
 
     async def count(self) -> tuple[int, int]:
-        """How many checkpoints there are, and how many items."""
+        """Count the checkpoints and the items."""
         checkpoints = items = 0
         if self.has_checkpoints:
             checkpoints = (await self.rows("SELECT count(*) AS n FROM checkpoints"))[0]["n"]
@@ -134,7 +133,7 @@ class Source(ABC):
         return checkpoints, items
 
     async def logs(self) -> list[tuple[str, str]]:
-        """The threads, each with its checkpoint namespaces."""
+        """Return the threads, each with its checkpoint namespaces."""
         if not self.has_checkpoints:
             return []
         found = await self.rows(
@@ -144,7 +143,7 @@ class Source(ABC):
         return [(row["thread_id"], row["checkpoint_ns"]) for row in found]
 
     async def checkpoint_ids(self, thread_id: str, checkpoint_ns: str) -> list[str]:
-        """The checkpoints of a log, in the order of their ids."""
+        """Return the checkpoints of a thread in a namespace, sorted by id."""
         found = await self.rows(
             "SELECT checkpoint_id FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ?",
             thread_id,
@@ -155,7 +154,7 @@ class Source(ABC):
     async def checkpoint(
         self, thread_id: str, checkpoint_ns: str, checkpoint_id: str
     ) -> CheckpointTuple | None:
-        """A checkpoint as LangGraph's saver reads it; ``None`` if it has gone meanwhile."""
+        """Read a checkpoint through LangGraph's saver; ``None`` if it was deleted meanwhile."""
         place = {"thread_id": thread_id, "checkpoint_ns": checkpoint_ns}
         found = await self.saver.aget_tuple(
             {"configurable": place | {"checkpoint_id": checkpoint_id}}
@@ -169,7 +168,7 @@ class Source(ABC):
         return found
 
     async def pending(self, thread_id: str, checkpoint_ns: str, checkpoint_id: str) -> list[Write]:
-        """The writes to a checkpoint, in the order in which they are read."""
+        """Return the pending writes of a checkpoint, as LangGraph sorts them."""
         found = await self.rows(
             f"SELECT task_id, task_path, idx, channel, type, {self.value} AS value "  # noqa: S608
             f"FROM {self.writes} "
@@ -191,26 +190,27 @@ class Source(ABC):
         return sorted(made, key=lambda one: (one.task_path, one.task_id, one.index))
 
     async def items(self) -> AsyncIterator[list[StoredItem]]:
-        """The items of the store, a page at a time, with their vectors."""
+        """Yield the items of the store with their vectors, page by page."""
         if not self.item_columns:
             return
         names = ["prefix", "key", "value", "created_at", "updated_at"]
         names += [name for name in ("expires_at", "ttl_minutes") if name in self.item_columns]
-        # Compared as bytes on both databases, so that no collation puts a page out of order.
-        said = f"SELECT {', '.join(names)} FROM store"  # noqa: S608
+        # Compared as bytes, so that no collation of the database changes the order of pages.
+        query = f"SELECT {', '.join(names)} FROM store"  # noqa: S608
         order = f"ORDER BY {self.ordered('prefix')}, {self.ordered('key')} LIMIT {PAGE}"
-        beyond = (
+        after = (
             f"WHERE ({self.ordered('prefix')} > ? OR (prefix = ? AND {self.ordered('key')} > ?))"
         )
-        rows = await self.rows(f"{said} {order}")
+        rows = await self.rows(f"{query} {order}")
         while rows:
             yield [await self._item(row) for row in rows]
             last = rows[-1]
-            after = (last["prefix"], last["prefix"], last["key"])
-            rows = await self.rows(f"{said} {beyond} {order}", *after)
+            rows = await self.rows(
+                f"{query} {after} {order}", last["prefix"], last["prefix"], last["key"]
+            )
 
     def ordered(self, column: str) -> str:
-        """A column that is compared by its bytes."""
+        """Return the expression that compares a column by its bytes."""
         return column
 
     async def _item(self, row: Mapping[str, Any]) -> StoredItem:
@@ -229,16 +229,16 @@ class Source(ABC):
             tuple(row["prefix"].split(".")),
             row["key"],
             value if isinstance(value, dict) else json.loads(value),
-            _moment(row["created_at"]),
-            _moment(row["updated_at"]),
-            _moment(row.get("expires_at")) if row.get("expires_at") else None,
+            _utc(row["created_at"]),
+            _utc(row["updated_at"]),
+            _utc(row.get("expires_at")) if row.get("expires_at") else None,
             row.get("ttl_minutes"),
             vectors,
         )
 
 
 def by_path(vectors: Mapping[str, list[float]]) -> dict[str, list[list[float]]]:
-    """Vectors by the names that LangGraph gives them: a path, or ``path.i`` of several texts."""
+    """Group vectors by path; LangGraph names them ``path``, or ``path.i`` if there are several."""
     parts: dict[str, list[tuple[int, list[float]]]] = {}
     for name, vector in vectors.items():
         path, _, number = name.rpartition(".")
@@ -255,14 +255,14 @@ def _floats(vector: Any) -> list[float]:
     return array("f", bytes(vector)).tolist()
 
 
-def _moment(given: Any) -> datetime:
-    moment = datetime.fromisoformat(given) if isinstance(given, str) else given
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+def _utc(given: Any) -> datetime:
+    time = datetime.fromisoformat(given) if isinstance(given, str) else given
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
 @asynccontextmanager
-async def opened(url: str, *, schema: str | None = None) -> AsyncIterator[Source]:
-    """LangGraph's tables at *url*, in *schema* (PostgreSQL).
+async def open_source(url: str, *, schema: str | None = None) -> AsyncIterator[Source]:
+    """Open LangGraph's tables at *url*, in *schema* (PostgreSQL).
 
     Raises:
         DriverMissing: the package that reads them is not installed; the message names it.
@@ -275,7 +275,7 @@ async def opened(url: str, *, schema: str | None = None) -> AsyncIterator[Source
         opening = _postgresql("postgresql://" + url.partition("://")[2], schema)
     else:
         raise ValueError(
-            "LangGraph's tables are in SQLite or PostgreSQL: sqlite:///… or postgresql://…"
+            "LangGraph has tables in SQLite or PostgreSQL only: sqlite:///… or postgresql://…"
         )
     async with opening as source:
         await source.check()
@@ -308,9 +308,8 @@ async def _sqlite(path: str) -> AsyncIterator[Source]:
     if not Path(path).is_file():  # noqa: ASYNC240 - once, before anything else runs
         raise DatabaseUnreachable(f"there is no file {path}")
     async with aiosqlite.connect(f"file:{quote(path)}?mode=ro", uri=True) as connection:
-        saver = AsyncSqliteSaver(connection, serde=Raw())
-        saver.is_setup = True  # it would make its tables anew
-        saver._has_task_path = True
+        saver = AsyncSqliteSaver(connection, serde=RawSerializer())
+        saver.is_setup = True  # otherwise its first read would create tables
         yield _Sqlite(connection, saver)
 
 
@@ -356,4 +355,4 @@ async def _postgresql(url: str, schema: str | None) -> AsyncIterator[Source]:
         raise DatabaseUnreachable("LangGraph's database cannot be reached") from error
     async with connection:
         await connection.set_read_only(True)
-        yield _Postgresql(connection, AsyncPostgresSaver(connection, serde=Raw()))
+        yield _Postgresql(connection, AsyncPostgresSaver(connection, serde=RawSerializer()))

@@ -1,7 +1,7 @@
-"""A plugin of pytest that puts our store under llm-agents-from-scratch's own tests.
+"""Pytest plugin that runs llm-agents-from-scratch's own tests on `MemalchemyMemoryStore`.
 
-Run with its sdist as the working directory; see test_llm_agents_from_scratch_suite.py. What it
-calls `JSONMemoryStore` is then ours, made as theirs is: with a directory and the name of a file.
+The working directory is its sdist; see test_llm_agents_from_scratch_suite.py. The name
+`JSONMemoryStore` becomes our store with the constructor of theirs: a directory and a file name.
 """
 
 from __future__ import annotations

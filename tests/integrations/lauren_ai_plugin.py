@@ -1,8 +1,9 @@
-"""A plugin of pytest that puts our stores under lauren-ai's own tests, before they are collected.
+"""Pytest plugin that runs lauren-ai's own tests on our stores.
 
-Run with lauren-ai's sdist as the working directory; see test_lauren_ai_suite.py. What lauren-ai
-calls `SQLite…Store` and `InMemory…Store` is then ours, made as they make theirs: with the path of a
-file, with a backend, or with nothing. On LAUREN_SUITE_URL, if it is set, with a tenant for each.
+The working directory is lauren-ai's sdist; see test_lauren_ai_suite.py. The names `SQLite…Store`
+and `InMemory…Store` become our stores with the constructors of lauren-ai's: with the path of a
+file, with a backend, or with nothing. If LAUREN_SUITE_URL is set, they use that database, each with
+a tenant of its own.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class Documents(MadeAsTheirs, MemalchemyVectorStore):
 
 
 def done(work: Coroutine[Any, Any, Any]) -> Any:
-    """What *work* gives, on a loop of its own: their `len` is not a coroutine."""
+    """Run *work* on an event loop of its own: lauren-ai's `len` is not a coroutine."""
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(asyncio.run(work)))
     thread.start()

@@ -1,4 +1,4 @@
-"""Which of locus-sdk's own tests are run with the adapters under them, and which cannot pass."""
+"""Selection of locus-sdk's own tests: those that run here, and those that cannot pass."""
 
 from __future__ import annotations
 

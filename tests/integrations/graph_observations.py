@@ -1,8 +1,8 @@
-"""What is seen of a graph on a saver, in plain parts that compare with those of another run.
+"""Observations of a graph on a saver, in plain values that can be compared with another run's.
 
-Ids and times differ between any two runs, so an id is noted as the ordinal of its first appearance,
-and a version of a channel by how it compares with the others: nothing here knows what either looks
-like in any saver.
+Ids and times differ between any two runs. So an id is recorded as the ordinal of its first
+appearance, and the version of a channel by its comparison with the others: nothing here depends on
+the format of either.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Ordinals:
         return {self._name(task): self.of(writes) for task, writes in by_task.items()}
 
     def snapshot(self, state: StateSnapshot) -> dict:
-        """What a graph says of one of its states."""
+        """Return the observations of one of a graph's states."""
         assert state.created_at is None or state.config["configurable"]["checkpoint_id"]
         return {
             "checkpoint": self.of(_place(state.config)),
@@ -96,7 +96,7 @@ class Ordinals:
         return noted
 
     def stored(self, found: CheckpointTuple, parent: CheckpointTuple | None) -> dict:
-        """What a saver says of one checkpoint."""
+        """Return the observations of a saver's checkpoint."""
         checkpoint = dict(found.checkpoint)
         assert checkpoint.pop("id") == found.config["configurable"]["checkpoint_id"]
         checkpoint.pop("ts")
@@ -123,7 +123,7 @@ def _fields(value: Any) -> Sequence[str]:
 
 
 def _compared(versions: Mapping[str, Any], current: Mapping[str, Any]) -> dict[str, str]:
-    """How versions of channels compare with those of now."""
+    """Compare versions of channels with the current ones."""
     names = {
         name: "same"
         if versions[name] == current[name]

@@ -1,8 +1,9 @@
-"""A plugin of pytest that puts `MemalchemySaver` under LangGraph's own tests of its savers.
+"""Pytest plugin that runs LangGraph's own tests of its savers on `MemalchemySaver`.
 
-Run with an sdist of LangGraph's as the working directory; see test_langgraph_saver_suite.py. What
-its test modules call `PostgresSaver`, `SqliteSaver` and so on is then ours, with their ways of
-being made. Each database that the tests for PostgreSQL make is a tenant of one that has our schema.
+The working directory is an sdist of LangGraph's; see test_langgraph_saver_suite.py. The names
+`PostgresSaver`, `SqliteSaver` and so on in its test modules become subclasses of `MemalchemySaver`
+with the constructors of LangGraph's savers. Each database that the tests for PostgreSQL create is a
+tenant of one database with our schema.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import langgraph.checkpoint.postgres.aio
 import langgraph.checkpoint.sqlite
 import langgraph.checkpoint.sqlite.aio
 import pytest
-from langgraph_saver_tests import LEFT_OUT, NOT_RUN, SAME
+from langgraph_saver_selection import LEFT_OUT, NOT_RUN, SAME
 
 from memalchemy import Database
 from memalchemy.integrations.langgraph import MemalchemySaver
@@ -77,7 +78,7 @@ langgraph.checkpoint.postgres.aio.AsyncPostgresSaver = Awaited  # type: ignore[m
 
 
 async def rows(saver: MemalchemySaver, thread_id: str) -> dict[str, list[Any]]:
-    """What the tests of pruning read from LangGraph's own tables, asked of the saver."""
+    """Return the rows that LangGraph's tests of pruning read from its tables."""
     found: dict[str, list[Any]] = {"checkpoints": [], "writes": [], "blobs": []}
     async for one in saver.alist({"configurable": {"thread_id": thread_id}}):
         at = one.config["configurable"]

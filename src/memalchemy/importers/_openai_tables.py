@@ -1,7 +1,7 @@
-"""The tables in which the OpenAI Agents SDK keeps sessions, read as of one moment. Writes nothing.
+"""Reading of the OpenAI Agents SDK's own tables, all as of one moment.
 
-`SQLiteSession` and `SQLAlchemySession` have two; `AdvancedSQLiteSession` has two more, about
-branches and usage. Their names may be others than the SDK's own.
+`SQLiteSession` and `SQLAlchemySession` have two tables, of sessions and of messages;
+`AdvancedSQLiteSession` has two more, of branches and of usage.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
-from memalchemy.importers.openai_places import MAIN
+from memalchemy.importers.openai_layout import MAIN
 
 MESSAGES = "agent_messages"
 STRUCTURE = "message_structure"
 USAGE = "turn_usage"
 
 PAGE = 500
-_COUNTED = ("requests", "input_tokens", "output_tokens", "total_tokens")
-_DETAILED = ("input_tokens_details", "output_tokens_details")
+_COUNTERS = ("requests", "input_tokens", "output_tokens", "total_tokens")
+_DETAILS = ("input_tokens_details", "output_tokens_details")
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A row of messages. ``key`` is made of its id."""
+    """Row of messages; ``key`` is made of the row's id."""
 
     key: str
     value: Any
@@ -40,8 +40,10 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """What a session shows on one branch, in its order. ``usage`` is of the turn that begins with
-    the item of that number, counted from 0.
+    """Items of one branch of a session, in order.
+
+    ``unreadable`` counts rows that are not JSON. ``usage`` has that of each turn, under the index
+    of the turn's first item.
     """
 
     session_id: str
@@ -52,10 +54,10 @@ class Branch:
 
 
 class AgentTables:
-    """The tables of one database, on a connection that sees one moment."""
+    """The tables of one database, on a connection that sees one snapshot of them."""
 
-    def __init__(self, then: AsyncConnection, schema: str | None, messages: str) -> None:
-        self._then = then
+    def __init__(self, snapshot: AsyncConnection, schema: str | None, messages: str) -> None:
+        self._snapshot = snapshot
         self._messages = _table(
             messages, "id", "session_id", "message_data", "created_at", schema=schema
         )
@@ -66,73 +68,74 @@ class AgentTables:
     @classmethod
     @asynccontextmanager
     async def open(cls, source: Database, messages: str = MESSAGES) -> AsyncIterator[AgentTables]:
-        """The tables of *source*.
+        """Open the tables of *source*.
 
         Raises:
             NotFound: it has no such table.
         """
-        async with source.snapshot() as then:
-            tables = cls(then, source.schema, messages)
-            await then.run_sync(tables._look, source.schema, messages)
+        async with source.snapshot() as snapshot:
+            tables = cls(snapshot, source.schema, messages)
+            await snapshot.run_sync(tables._inspect, source.schema, messages)
             yield tables
 
     async def count(self) -> int:
-        """How many sessions hold something."""
+        """Count the sessions with messages."""
         counted = select(func.count(distinct(self._messages.c.session_id)))
-        return int((await self._then.execute(counted)).scalar_one())
+        return int((await self._snapshot.execute(counted)).scalar_one())
 
     async def branches(self) -> AsyncIterator[Branch]:
-        """Every branch of every session, by session id, main first."""
+        """Yield all branches of all sessions, sorted by session id, main first."""
         ids = select(self._messages.c.session_id).distinct()
         ids = ids.order_by(self._messages.c.session_id).limit(PAGE)
-        page = list((await self._then.execute(ids)).scalars())
+        page = list((await self._snapshot.execute(ids)).scalars())
         while page:
             for session_id in page:
-                for branch in await self._of_session(session_id):
+                for branch in await self._branches_of(session_id):
                     yield branch
             after = ids.where(self._messages.c.session_id > page[-1])
-            page = list((await self._then.execute(after)).scalars())
+            page = list((await self._snapshot.execute(after)).scalars())
 
-    def _look(self, connection: Connection, schema: str | None, messages: str) -> None:
-        there = inspect(connection)
-        names = set(there.get_table_names(schema=schema))
+    def _inspect(self, connection: Connection, schema: str | None, messages: str) -> None:
+        inspector = inspect(connection)
+        names = set(inspector.get_table_names(schema=schema))
         if messages not in names:
             raise NotFound(
                 f"the database has no table {messages!r}; if the SDK was given another name for "
                 "its messages, give it as messages_table= or --messages-table"
             )
-        # `SQLAlchemySession` makes this index, and gives items in its order; `SQLiteSession` not.
-        indexes = {index["name"] for index in there.get_indexes(messages, schema=schema)}
+        # `SQLAlchemySession` creates this index, and returns items in its order.
+        indexes = {index["name"] for index in inspector.get_indexes(messages, schema=schema)}
         if f"idx_{messages}_session_time" in indexes:
             self._order.insert(0, self._messages.c.created_at)
         if {STRUCTURE, USAGE} <= names:
             turn = ("session_id", "branch_id", "user_turn_number")
-            of_items = ("message_id", "message_type", "sequence_number", "id")
-            self._structure = _table(STRUCTURE, *turn, *of_items, schema=schema)
-            self._usage = _table(USAGE, *turn, *_COUNTED, *_DETAILED, schema=schema)
+            message = ("message_id", "message_type", "sequence_number", "id")
+            self._structure = _table(STRUCTURE, *turn, *message, schema=schema)
+            self._usage = _table(USAGE, *turn, *_COUNTERS, *_DETAILS, schema=schema)
 
-    async def _of_session(self, session_id: str) -> list[Branch]:
+    async def _branches_of(self, session_id: str) -> list[Branch]:
         m = self._messages.c
         query = select(m.id, m.message_data, m.created_at).where(m.session_id == session_id)
-        rows = (await self._then.execute(query.order_by(*self._order))).all()
+        rows = (await self._snapshot.execute(query.order_by(*self._order))).all()
         items = {row.id: _item(row) for row in rows}
         if self._structure is not None:
             s = self._structure.c
             structure = select(s.branch_id, s.message_id, s.user_turn_number, s.message_type)
             structure = structure.where(s.session_id == session_id)
-            shown = await self._then.execute(structure.order_by(s.sequence_number, s.id))
-            if places := shown.all():
-                return await self._of_branches(session_id, items, places)
+            found = await self._snapshot.execute(structure.order_by(s.sequence_number, s.id))
+            if rows_by_branch := found.all():
+                return await self._split(session_id, items, rows_by_branch)
         return [_branch(session_id, MAIN, list(items.values()))]
 
-    async def _of_branches(
-        self, session_id: str, items: dict[Any, Item | None], places: Any
+    async def _split(
+        self, session_id: str, items: dict[Any, Item | None], structure: Any
     ) -> list[Branch]:
+        """Distribute the items of a session over its branches."""
         usage = await self._usage_of(session_id)
-        names = sorted({row.branch_id for row in places}, key=lambda name: (name != MAIN, name))
+        names = sorted({row.branch_id for row in structure}, key=lambda name: (name != MAIN, name))
         found = []
         for name in names:
-            shown = [row for row in places if row.branch_id == name and row.message_id in items]
+            shown = [row for row in structure if row.branch_id == name and row.message_id in items]
             readable = [row for row in shown if items[row.message_id] is not None]
             used = {
                 at: usage[name, row.user_turn_number]
@@ -147,10 +150,10 @@ class AgentTables:
         query = select(self._usage).where(self._usage.c.session_id == session_id)
         return {
             (row.branch_id, row.user_turn_number): {
-                **{name: getattr(row, name) or 0 for name in _COUNTED},
-                **{name: _details(getattr(row, name)) for name in _DETAILED},
+                **{name: getattr(row, name) or 0 for name in _COUNTERS},
+                **{name: _details(getattr(row, name)) for name in _DETAILS},
             }
-            for row in await self._then.execute(query)
+            for row in await self._snapshot.execute(query)
         }
 
 
@@ -174,7 +177,7 @@ def _item(row: Any) -> Item | None:
 
 
 def _time(stored: Any) -> datetime:
-    """Both write CURRENT_TIMESTAMP without a zone; SQLite gives it as a text, in UTC."""
+    """Return a time in UTC; the SDK writes CURRENT_TIMESTAMP without a zone, in SQLite as text."""
     time = datetime.fromisoformat(stored) if isinstance(stored, str) else stored
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 

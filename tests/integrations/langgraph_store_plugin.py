@@ -1,9 +1,9 @@
-"""A plugin of pytest that puts `MemalchemyStore` under LangGraph's own tests of its stores.
+"""Pytest plugin that runs LangGraph's own tests of its stores on `MemalchemyStore`.
 
-Run with an sdist of LangGraph's as the working directory; see test_langgraph_store_suite.py. What
-its test modules call `PostgresStore`, `SqliteStore`, `InMemoryStore` and so on is then ours, with
-their ways of being made. Each database that the tests for PostgreSQL make is a tenant of one that
-has our schema.
+The working directory is an sdist of LangGraph's; see test_langgraph_store_suite.py. The names
+`PostgresStore`, `SqliteStore`, `InMemoryStore` and so on in its test modules become subclasses of
+`MemalchemyStore` with the constructors of LangGraph's stores. Each database that the tests for
+PostgreSQL create is a tenant of one database with our schema.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import langgraph.store.postgres
 import langgraph.store.sqlite
 import langgraph.store.sqlite.aio
 import pytest
-from langgraph_store_tests import LEFT_OUT, NOT_RUN
+from langgraph_store_selection import LEFT_OUT, NOT_RUN
 
 from memalchemy import Database
 from memalchemy.integrations.langgraph import MemalchemyStore
@@ -33,7 +33,7 @@ SERVER = os.environ.get("LANGGRAPH_SUITE_URL", "")
 
 
 class NoCursor:
-    """What the fixtures do to LangGraph's own tables is not to be done; tests that do it fail."""
+    """Cursor for fixtures of LangGraph's own tables; it refuses statements of tests."""
 
     def execute(self, sql: str) -> None:
         assert sql == "DROP TABLE IF EXISTS store_migrations"

@@ -1,4 +1,4 @@
-"""LangGraph's operations, read: what a batch asks for, as this library's store has it. Pure."""
+"""Parsing of LangGraph's store operations, for `memalchemy.Store`. Nothing here does I/O."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from memalchemy.contracts import check_limit
 from memalchemy.filters import Filter
 
 Name = tuple[tuple[str, ...], str]
+"""A whole namespace and a key."""
 OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search that was checked."""
+    """A valid search, by the meaning of ``query``, or without a query a listing."""
 
-    place: tuple[str, ...]
+    namespace: tuple[str, ...]
     query: str | None
-    """What to look for by meaning; ``None`` lists."""
     filter: dict[str, Any] | None
     limit: int
     offset: int
@@ -40,8 +40,12 @@ class Search:
 
 
 @dataclass(slots=True)
-class Asked:
-    """What a batch asks for; numbers are places in it. Reads come before writes, as theirs do."""
+class Batch:
+    """The operations of a batch by kind, with their indexes in it.
+
+    As in LangGraph, reads come before writes. ``puts`` holds the last put of each item; without a
+    value it is a deletion. ``texts`` holds the texts to embed of an item, each with its path.
+    """
 
     count: int = 0
     gets: dict[int, Name] = field(default_factory=dict)
@@ -49,48 +53,45 @@ class Asked:
     searches: dict[int, Search] = field(default_factory=dict)
     listings: dict[int, ListNamespacesOp] = field(default_factory=dict)
     puts: dict[Name, PutOp] = field(default_factory=dict)
-    """The last of each item; without a value it is to be removed."""
     texts: dict[Name, list[tuple[str, str]]] = field(default_factory=dict)
-    """What to embed of an item: paths, each with a text that is there."""
 
     def documents(self) -> list[str]:
-        """The texts to embed, each once."""
+        """Return the distinct texts to embed."""
         return list(dict.fromkeys(text for of in self.texts.values() for _, text in of))
 
     def queries(self) -> list[str]:
-        """The queries to embed, each once."""
+        """Return the distinct queries to embed."""
         return list(dict.fromkeys(s.query for s in self.searches.values() if s.query is not None))
 
 
-def asked_by(ops: Iterable[Op], root: tuple[str, ...], index: IndexConfig | None) -> Asked:
-    """Read a batch; *root* is where LangGraph's namespaces lie.
+def parse(ops: Iterable[Op], root: tuple[str, ...], index: IndexConfig | None) -> Batch:
+    """Parse the operations of a batch; *root* is put before LangGraph's namespaces.
 
     Raises:
-        InvalidNamespaceError, ValueError, TypeError: one of *ops* is none that can be done; so that
-            nothing of the batch is.
+        InvalidNamespaceError, ValueError, TypeError: an operation is invalid, so nothing is done.
     """
-    asked = Asked()
+    batch = Batch()
     for at, op in enumerate(ops):
-        asked.count += 1
+        batch.count += 1
         validate_op_namespace(op)
         if isinstance(op, GetOp):
-            name = asked.gets[at] = ((*root, *op.namespace), op.key)
+            name = batch.gets[at] = ((*root, *op.namespace), op.key)
             if op.refresh_ttl:
-                asked.refreshing.add(name)
+                batch.refreshing.add(name)
         elif isinstance(op, SearchOp):
-            asked.searches[at] = _search(op, root, embeds=index is not None)
+            batch.searches[at] = _search(op, root, embeds=index is not None)
         elif isinstance(op, ListNamespacesOp):
             check_limit(op.limit), check_limit(op.offset)
-            asked.listings[at] = op
+            batch.listings[at] = op
         elif isinstance(op, PutOp):
-            asked.puts[(*root, *op.namespace), op.key] = _checked(op)
+            batch.puts[(*root, *op.namespace), op.key] = _checked(op)
         else:
             raise ValueError(f"unknown operation {type(op).__name__}")
     if index is not None:
-        for name, put in asked.puts.items():
+        for name, put in batch.puts.items():
             if put.value is not None and put.index is not False:
-                asked.texts[name] = list(_texts(put.value, put.index, index))
-    return asked
+                batch.texts[name] = list(_texts(put.value, put.index, index))
+    return batch
 
 
 def _search(op: SearchOp, root: tuple[str, ...], *, embeds: bool) -> Search:
@@ -110,12 +111,12 @@ def _checked(op: PutOp) -> PutOp:
 
 
 def to_filter(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A filter of theirs as `memalchemy.filters` reads it: of the value alone.
+    """Convert a filter of LangGraph's, which is on the value, for `memalchemy.filters`.
 
-    Names are keys, whatever is in them; a mapping without operators means what is inside it.
+    Names are taken literally; a mapping without operators is a condition on what is inside it.
 
     Raises:
-        ValueError: an operator that is none of theirs.
+        ValueError: an operator that LangGraph does not have.
     """
     if not given:
         return None
@@ -124,9 +125,9 @@ def to_filter(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return {"$value": fields}
 
 
-def _add_fields(fields: dict[str, Any], above: str, given: Mapping[str, Any]) -> None:
+def _add_fields(fields: dict[str, Any], parent: str, given: Mapping[str, Any]) -> None:
     for name, wanted in given.items():
-        pointer = f"{above}/{str(name).replace('~', '~0').replace('/', '~1')}"
+        pointer = f"{parent}/{str(name).replace('~', '~0').replace('/', '~1')}"
         if not isinstance(wanted, Mapping):
             fields[pointer] = {"$eq": wanted}
         elif any(str(key).startswith("$") for key in wanted):
@@ -145,24 +146,23 @@ def _add_fields(fields: dict[str, Any], above: str, given: Mapping[str, Any]) ->
 def _texts(
     value: Mapping[str, Any], paths: list[str] | None, index: IndexConfig
 ) -> Iterable[tuple[str, str]]:
-    """What to embed of a value. A text of nothing has no direction, and is not embedded."""
-    for path in fields_of(index) if paths is None else paths:
+    """Yield the texts to embed of a value; an empty text has no direction and is left out."""
+    for path in _indexed_paths(index) if paths is None else paths:
         tokens: Any = path if path == "$" else tokenize_path(path)
         for text in get_text_at_path(value, tokens):
             if text.strip():
                 yield path, text
 
 
-def fields_of(index: Mapping[str, Any]) -> list[str]:
-    """The paths that a store embeds; of SQLite's stores the name is another."""
-    given: Any = index.get("fields") or index.get("text_fields") or ["$"]
+def _indexed_paths(index: Mapping[str, Any]) -> list[str]:
+    given: Any = index.get("fields") or index.get("text_fields") or ["$"]  # the latter in SQLite's
     return [given] if isinstance(given, str) else list(given)
 
 
 def vectors_by_path(
     texts: Sequence[tuple[str, str]], vectors: Mapping[str, Any]
 ) -> dict[str, list[Any]] | None:
-    """The vectors of an item as a `NewItem` brings them, or ``None`` if it has none."""
+    """Return the vectors of an item as `NewItem` takes them, or ``None`` without any."""
     found: dict[str, list[Any]] = {}
     for path, text in texts:
         if text in vectors:
@@ -171,18 +171,20 @@ def vectors_by_path(
 
 
 def literal_prefix(op: ListNamespacesOp) -> tuple[str, ...]:
-    """The longest beginning that all namespaces have which it asks for."""
-    heads = [()] + [_head(one.path) for one in op.match_conditions or () if one[0] == "prefix"]
+    """Return the longest prefix without wildcards that all requested namespaces have."""
+    heads = [()] + [
+        _literal_head(one.path) for one in op.match_conditions or () if one[0] == "prefix"
+    ]
     return max(heads, key=len)
 
 
-def _head(path: tuple[str | Literal["*"], ...]) -> tuple[str, ...]:
+def _literal_head(path: tuple[str | Literal["*"], ...]) -> tuple[str, ...]:
     path = tuple(path)
     return path[: path.index("*")] if "*" in path else path
 
 
 def matches(namespace: tuple[str, ...], conditions: Iterable[MatchCondition] | None) -> bool:
-    """Whether all of *conditions* are true of a namespace; ``*`` is one label, whatever it is."""
+    """Return ``True`` if a namespace meets all *conditions*; ``*`` matches any one label."""
     return all(_matches(namespace, one) for one in conditions or ())
 
 

@@ -1,4 +1,4 @@
-"""Calls of one moment of an event loop, made one batch. Knows no database."""
+"""`OpBatcher`: runs store operations that tasks issue at the same time as one batch."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ from typing import Any, NamedTuple
 
 from langgraph.store.base import Op
 
-Run = Callable[[Sequence[Op]], Awaitable[list[Any]]]
+RunBatch = Callable[[Sequence[Op]], Awaitable[list[Any]]]
 
 
 class Call(NamedTuple):
-    """An operation that somebody waits for."""
+    """An operation, the future of its result, and the context of its task."""
 
     op: Op
     future: asyncio.Future[Any]
     context: contextvars.Context
 
 
-class Ticks:
-    """Gathers the calls of each event loop, and runs those that came meanwhile as one batch.
+class OpBatcher:
+    """Gathers the operations of each event loop and runs those that are waiting as one batch.
 
-    Batches of a loop run one after another, so what was called later sees what was called before,
-    and of a thousand `aput` in an `asyncio.gather` one transaction is made.
+    The batches of a loop run one after another, so a later call sees the effects of an earlier one,
+    and a thousand `aput` in an `asyncio.gather` are one transaction. LangGraph's own
+    `AsyncBatchedBaseStore` belongs to one loop, and lets an invalid operation fail its neighbours.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RunBatch) -> None:
         self._run = run
         self._waiting: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, list[Call]]
         self._waiting = weakref.WeakKeyDictionary()
-        self._workers: set[asyncio.Task[None]] = set()  # a loop itself may forget them
+        self._workers: set[asyncio.Task[None]] = set()  # a loop holds its tasks weakly
 
     async def call(self, op: Op) -> Any:
-        """What *op* gives."""
+        """Return the result of *op*."""
         loop = asyncio.get_running_loop()
         call = Call(op, loop.create_future(), contextvars.copy_context())
         waiting = self._waiting.get(loop)
@@ -53,13 +54,13 @@ class Ticks:
             while waiting:
                 calls = [call for call in waiting if not call.future.done()]
                 waiting.clear()
-                await self._together(calls)
+                await self._run_calls(calls)
         finally:
             del self._waiting[loop]
             for call in waiting:  # the loop is being closed
                 call.future.cancel()
 
-    async def _together(self, calls: list[Call]) -> None:
+    async def _run_calls(self, calls: list[Call]) -> None:
         if not calls:
             return
         try:
@@ -67,10 +68,10 @@ class Ticks:
         except (TypeError, ValueError) as error:
             if len(calls) == 1:
                 _fail(calls[0], error)
-            else:  # somebody's mistake, which is not to be the others'
+            else:  # an invalid operation must not fail the others
                 for call in calls:
-                    await self._alone(call)
-        except Exception as error:  # noqa: BLE001 - handed to those who wait
+                    await self._run_alone(call)
+        except Exception as error:  # noqa: BLE001 - raised in the tasks that wait
             for call in calls:
                 _fail(call, error)
         except BaseException:
@@ -82,16 +83,16 @@ class Ticks:
                 if not call.future.done():
                     call.future.set_result(result)
 
-    async def _alone(self, call: Call) -> None:
+    async def _run_alone(self, call: Call) -> None:
         try:
-            (result,) = await asyncio.create_task(self._awaited([call.op]), context=call.context)
-        except Exception as error:  # noqa: BLE001 - handed to who waits
+            (result,) = await asyncio.create_task(self._run_ops([call.op]), context=call.context)
+        except Exception as error:  # noqa: BLE001 - raised in the task that waits
             _fail(call, error)
         else:
             if not call.future.done():
                 call.future.set_result(result)
 
-    async def _awaited(self, ops: Sequence[Op]) -> list[Any]:
+    async def _run_ops(self, ops: Sequence[Op]) -> list[Any]:
         return await self._run(ops)
 
 

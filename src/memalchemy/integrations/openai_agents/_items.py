@@ -1,10 +1,10 @@
-"""An item of a session: a copy of it, its text, its kind, the tool it is about. Pure."""
+"""Functions of a session's items: their copies, texts, types and tools."""
 
 from __future__ import annotations
 
 from typing import Any
 
-_OF_A_SERVER = ("mcp_call", "mcp_approval_request")
+_WITH_SERVER_LABEL = ("mcp_call", "mcp_approval_request")
 _TOOLS_BY_TYPE = {
     "computer_call": "computer_call",
     "file_search_call": "file_search_call",
@@ -17,18 +17,18 @@ _TOOLS_BY_TYPE = {
 }
 
 
-def copied(value: Any) -> Any:
-    """A copy of an item that shares nothing that can be changed."""
+def copy_of(value: Any) -> Any:
+    """Return a copy of an item that shares no mutable object with it."""
     kind = type(value)
     if kind is dict:
-        return {name: one if type(one) is str else copied(one) for name, one in value.items()}
+        return {name: one if type(one) is str else copy_of(one) for name, one in value.items()}
     if kind is list or kind is tuple:
-        return kind(copied(one) for one in value)
+        return kind(copy_of(one) for one in value)
     return set(value) if kind is set else value
 
 
 def text_of(content: Any) -> str:
-    """The words of a message or of its content, a text or a list of parts."""
+    """Return the text of a message or of its content, a string or a list of parts."""
     if isinstance(content, dict):
         content = content.get("content", "")
     if isinstance(content, str):
@@ -37,8 +37,8 @@ def text_of(content: Any) -> str:
     return "\n".join(str(part["text"]) for part in parts if "text" in part)
 
 
-def kind_of(item: Any) -> str:
-    """``user``, ``assistant``, or the type of an item."""
+def type_of(item: Any) -> str:
+    """Return ``user`` or ``assistant`` for a message, and the type of any other item."""
     if not isinstance(item, dict):
         return "other"
     if item.get("role") in ("user", "assistant"):
@@ -47,15 +47,15 @@ def kind_of(item: Any) -> str:
 
 
 def tool_of(item: Any) -> str | None:
-    """The tool that an item calls or answers for, where it says so; with its server's label."""
+    """Return the tool that an item calls or answers for, with its server's label; or ``None``."""
     if not isinstance(item, dict):
         return None
     kind, name = item.get("type"), item.get("name")
-    if kind in _OF_A_SERVER and item.get("server_label"):
+    if kind in _WITH_SERVER_LABEL and item.get("server_label"):
         return f"{item['server_label']}.{name}" if name else str(item["server_label"])
     if kind in _TOOLS_BY_TYPE:
         return _TOOLS_BY_TYPE[kind]
     if name is None:
         return None
-    space = item.get("namespace")
-    return f"{space}.{name}" if space and space != name else str(name)
+    namespace = item.get("namespace")
+    return f"{namespace}.{name}" if namespace and namespace != name else str(name)

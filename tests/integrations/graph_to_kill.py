@@ -1,8 +1,8 @@
-"""A process that runs a graph until it is killed, for test_langgraph_kill.py.
+"""Process that runs a graph until it is killed, for test_langgraph_kill.py.
 
-    python mortal_graph.py URL TENANT THREAD
+    python graph_to_kill.py URL TENANT THREAD
 
-It writes a line for every step that LangGraph has told it of, after its checkpoint was saved.
+It prints a line for every step that LangGraph reports, after the step's checkpoint was saved.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A plugin of pytest that puts our session under the SDK's own tests, which name their classes.
+"""Pytest plugin that runs the OpenAI Agents SDK's own tests on `MemalchemySession`.
 
-Run with the SDK's sdist as the working directory; see test_openai_agents_suite.py. What the SDK
-calls `SQLiteSession` and `SQLAlchemySession` in its test modules is then ours, made as they make
-theirs: with a file's path, a URL or an engine, on tables that come into being by themselves.
+The working directory is the SDK's sdist; see test_openai_agents_suite.py. The names `SQLiteSession`
+and `SQLAlchemySession` in its test modules become our session with their constructors: with a
+file's path, a URL or an engine, and with tables that are created automatically.
 """
 
 from __future__ import annotations

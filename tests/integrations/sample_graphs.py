@@ -1,7 +1,7 @@
-"""Graphs of every kind that LangGraph offers, each a function of the saver it is compiled with.
+"""Sample graphs of every kind that LangGraph offers, each a function of its saver.
 
-What a node does depends on nothing but its state, so that two runs differ in ids and times only;
-one that fails does so by what `Weather` says.
+The behaviour of a node depends on its state alone, so two runs differ in ids and times only; a node
+fails when its `FailurePlan` says so.
 """
 
 from __future__ import annotations
@@ -26,21 +26,23 @@ from typing_extensions import TypedDict
 Saver = BaseCheckpointSaver[Any]
 
 
-class Weather:
-    """Which nodes fail when they next run, so many times; but not before so many tasks have stored
-    a write to the channel: those that are running when one fails may or may not come to their end.
+class FailurePlan:
+    """Failures of nodes: the number of the next runs in which each fails.
+
+    A node fails only after *after* tasks have stored a write to one of *channels*: otherwise tasks
+    that run beside it might or might not finish.
     """
 
-    def __init__(self, storms: dict[str, int], after: int = 0, channels: Sequence[str] = ()):
-        self.storms = storms
+    def __init__(self, failures: dict[str, int], after: int = 0, channels: Sequence[str] = ()):
+        self.failures = failures
         self.after = after
         self.channels = {*channels}
         self.ran: list[str] = []
         self._stored: set[str] = set()
         self._changed = threading.Condition()
 
-    def over(self, saver: Saver) -> Saver:
-        """The same saver, in whose storage this looks."""
+    def watched(self, saver: Saver) -> Saver:
+        """Return a copy of the saver whose stored writes this object counts."""
         copied = copy.copy(saver)
         put, aput = saver.put_writes, saver.aput_writes
 
@@ -61,16 +63,16 @@ class Weather:
                 self._stored.add(task_id)
                 self._changed.notify_all()
 
-    def pass_through(self, node: str) -> None:
+    def fail_if_planned(self, node: str) -> None:
         self.ran.append(node)
-        if self.storms.get(node, 0) > 0:
-            self.storms[node] -= 1
+        if self.failures.get(node, 0) > 0:
+            self.failures[node] -= 1
             with self._changed:
                 assert self._changed.wait_for(lambda: len(self._stored) >= self.after, timeout=20)
-            raise RuntimeError(f"{node} was struck by lightning")
+            raise RuntimeError(f"{node} fails as planned")
 
 
-CALM = Weather({})
+NO_FAILURES = FailurePlan({})
 
 
 def chat(saver: Saver) -> Pregel:
@@ -99,7 +101,7 @@ def chat(saver: Saver) -> Pregel:
 
 @tool
 def weigh(thing: str) -> str:
-    """How heavy a thing is."""
+    """Return the weight of a thing."""
     return f"{thing} weighs {len(thing)} kg"
 
 
@@ -158,12 +160,14 @@ class Plan(TypedDict, total=False):
     shared: Any
 
 
-def plan(saver: Saver, *, weather: Weather = CALM, before: Any = None, after: Any = None) -> Pregel:
+def plan(
+    saver: Saver, *, failures: FailurePlan = NO_FAILURES, before: Any = None, after: Any = None
+) -> Pregel:
     """Two nodes beside each other, a third that waits for both, and a way back."""
 
     def node(name: str) -> Callable[[Plan], dict]:
         def run(state: Plan) -> dict:
-            weather.pass_through(name)
+            failures.fail_if_planned(name)
             count = state.get("count", 0)
             return {"done": [f"{name}-{count}"], "count": 1, "facts": {name: count}}
 
@@ -183,7 +187,9 @@ def plan(saver: Saver, *, weather: Weather = CALM, before: Any = None, after: An
         .add_edge("split", "right")
         .add_edge(["left", "right"], "join")
         .add_conditional_edges("join", after_join)
-        .compile(checkpointer=weather.over(saver), interrupt_before=before, interrupt_after=after)
+        .compile(
+            checkpointer=failures.watched(saver), interrupt_before=before, interrupt_after=after
+        )
     )
 
 
@@ -194,12 +200,12 @@ class Harvest(TypedDict, total=False):
     weighed: int
 
 
-def harvest(saver: Saver, *, weather: Weather = CALM) -> Pregel:
+def harvest(saver: Saver, *, failures: FailurePlan = NO_FAILURES) -> Pregel:
     """A task for every field, at once; one of a field that begins with ? asks first."""
 
     def reap(state: Harvest) -> dict:
         name = state["one"]
-        weather.pass_through(f"reap {name}")
+        failures.fail_if_planned(f"reap {name}")
         answer = interrupt(f"what grows on {name}") if name.startswith("?") else "wheat"
         return {"crop": [f"{answer} of {name}"]}
 
@@ -214,7 +220,7 @@ def harvest(saver: Saver, *, weather: Weather = CALM) -> Pregel:
         .add_edge(START, "survey")
         .add_conditional_edges("survey", to_fields, ["reap"])
         .add_edge("reap", "weigh")
-        .compile(checkpointer=weather.over(saver))
+        .compile(checkpointer=failures.watched(saver))
     )
 
 

@@ -1,8 +1,9 @@
-"""A plugin for pytest that puts memalchemy under locus-sdk's own tests, before they are collected.
+"""Pytest plugin that runs locus-sdk's own tests on our checkpointer and store.
 
-``MemoryCheckpointer``, ``FileCheckpointer`` and ``InMemoryStore`` become the adapters, under the
-names that tests look for in a ``repr``. On LOCUS_SUITE_URL, if it is set, each with a tenant of its
-own, as each of locus' begins empty; otherwise as they are without arguments.
+``MemoryCheckpointer``, ``FileCheckpointer`` and ``InMemoryStore`` become our adapters, under the
+names that the tests expect in a ``repr``. If LOCUS_SUITE_URL is set, they use that database, each
+with a tenant of its own, because each of locus' begins empty; otherwise they are made without
+arguments.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import locus.memory.store
 import pytest
 import pytest_asyncio
 from cryptography.fernet import Fernet
-from locus_tests import LEFT_OUT, WITHOUT_SEARCH
+from locus_selection import LEFT_OUT, WITHOUT_SEARCH
 
 from memalchemy import Database, Retention
 from memalchemy.integrations.locus import MemalchemyCheckpointer, MemalchemyStore

@@ -1,7 +1,7 @@
-"""LangGraph's records as states of memalchemy's, and back. Pure: no I/O.
+"""Conversion of LangGraph's records to states and metadata of memalchemy, and back.
 
-A state has a value for each channel that has one, as bytes of LangGraph's serialiser, and two of
-its own: the rest of the checkpoint, and the metadata as it was given.
+A state has one entry for each channel with a value, in the bytes of LangGraph's serialiser, and two
+more: the rest of the checkpoint, and the metadata as it was given. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -19,40 +19,37 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from memalchemy.contracts import CheckpointInfo, Packed
 from memalchemy.errors import MemalchemyError
-from memalchemy.integrations.langgraph import messages
+from memalchemy.integrations.langgraph import _messages
 from memalchemy.keys import check_name
 from memalchemy.metadata import check_metadata
 
 ROOT = "langgraph"
-NAMESPACES = 256
-"""Checkpointers of so many checkpoint namespaces are held."""
 
 ENVELOPE, METADATA = "~checkpoint", "~metadata"
 EMPTY = Packed("memalchemy:empty", b"")
-"""The value of a channel that has a version and none. What it held before stays next to what is
-made of it, which is so stored in few bytes.
+"""Value of a channel that has a version and no value. The channel's earlier value stays adjacent to
+its later one in the log, which is then stored in few bytes.
 """
 PARTIAL = "~partial"
-"""In the metadata that is filtered on: some of the real one is not in it."""
+"""Key in the filterable metadata: some of the given metadata is missing there."""
 
 _DELTA_COUNTERS = "counters_since_delta_snapshot"
 _EPOCH = datetime(1582, 10, 15, tzinfo=UTC)
-_ELSEWHERE = frozenset({"id", "channel_values"})
-"""What of a checkpoint is not in the envelope: the name of the row, and the other values."""
-_PLAIN = (str, int, bool, type(None))
+_NOT_IN_ENVELOPE = frozenset({"id", "channel_values"})
+_SCALARS = (str, int, bool, type(None))
 
 
-# --- Places --------------------------------------------------------------------------------------
+# --- Configs, namespaces and ids -----------------------------------------------------------------
 
 
-def place_of(config: RunnableConfig) -> tuple[str, str]:
-    """The thread and the checkpoint namespace that *config* names."""
+def thread_and_ns(config: RunnableConfig) -> tuple[str, str]:
+    """Return the thread and the checkpoint namespace that *config* names."""
     configurable = config["configurable"]
     return str(configurable["thread_id"]), configurable.get("checkpoint_ns") or ""
 
 
 def config_of(thread_id: str, checkpoint_ns: str, checkpoint_id: str) -> RunnableConfig:
-    """The config that names a checkpoint."""
+    """Return the config that names a checkpoint."""
     return {
         "configurable": {
             "thread_id": thread_id,
@@ -63,25 +60,26 @@ def config_of(thread_id: str, checkpoint_ns: str, checkpoint_id: str) -> Runnabl
 
 
 def namespace_of(checkpoint_ns: str) -> tuple[str, ...]:
-    """The namespace of a graph's, or a subgraph's, log."""
+    """Return the namespace of the log of a graph or a subgraph."""
     return (ROOT, *checkpoint_ns.split("|")) if checkpoint_ns else (ROOT,)
 
 
 def checkpoint_ns_of(namespace: Sequence[str]) -> str:
-    """The inverse of `namespace_of`."""
+    """Return the checkpoint namespace of a log's namespace."""
     return "|".join(namespace[1:])
 
 
-def by_log(
+def group_by_log(
     batch: Iterable[CheckpointInfo],
 ) -> Iterator[tuple[tuple[str, ...], str, list[str]]]:
-    """Runs of checkpoints of one log: its namespace, its thread, and their ids."""
-    for (place, thread_id), run in groupby(batch, key=lambda one: (one.namespace, one.thread_id)):
-        yield place, thread_id, [info.checkpoint_id for info in run]
+    """Group consecutive checkpoints of one log: its namespace, its thread, and their ids."""
+    groups = groupby(batch, key=lambda one: (one.namespace, one.thread_id))
+    for (namespace, thread_id), some in groups:
+        yield namespace, thread_id, [info.checkpoint_id for info in some]
 
 
-def made_at(checkpoint_id: str) -> datetime | None:
-    """When a checkpoint came to be, if its id says so."""
+def time_of_id(checkpoint_id: str) -> datetime | None:
+    """Return the creation time in a checkpoint's id, or ``None`` if the id is no UUIDv6."""
     try:
         found = UUID(checkpoint_id)
     except ValueError:
@@ -92,21 +90,21 @@ def made_at(checkpoint_id: str) -> datetime | None:
     return _EPOCH + timedelta(microseconds=ticks // 10)
 
 
-def happened_at(checkpoint: Checkpoint) -> datetime | None:
-    """When LangGraph says that it made a checkpoint, if that can be read; without a zone, UTC."""
+def time_of(checkpoint: Checkpoint) -> datetime | None:
+    """Return the time in a checkpoint's ``ts``, UTC without a zone; ``None`` if it is no time."""
     try:
-        told = datetime.fromisoformat(checkpoint["ts"])
+        found = datetime.fromisoformat(checkpoint["ts"])
     except (KeyError, TypeError, ValueError):
         return None
-    aware = told if told.tzinfo is not None else told.replace(tzinfo=UTC)
+    aware = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
     try:
         return aware.astimezone(UTC)
-    except OverflowError:  # in the first or the last hours of the calendar
+    except OverflowError:  # the first or the last hours of the calendar
         return None
 
 
-def path_from(parents: Mapping[str, str | None], start: str | None) -> list[str]:
-    """A checkpoint, its parent, and so on, as far as they are there."""
+def ancestry(parents: Mapping[str, str | None], start: str | None) -> list[str]:
+    """Return a checkpoint, its parent, and so on, as far as *parents* has them."""
     path: dict[str, None] = {}
     while start is not None and start in parents and start not in path:
         path[start] = None
@@ -114,48 +112,58 @@ def path_from(parents: Mapping[str, str | None], start: str | None) -> list[str]
     return list(path)
 
 
+def next_version(current: str | int | float | None) -> str:
+    """Return a version above *current*; its random end differs from those of other branches."""
+    number = 0
+    if current is not None:
+        number = int(str(current).split(".")[0])
+    return f"{number + 1:032}.{secrets.token_hex(8)}"
+
+
 # --- States --------------------------------------------------------------------------------------
 
 
 def key_of(channel: str) -> str:
-    """The key of a channel in a state."""
+    """Return the key of a channel in a state."""
     return "~" + channel if channel.startswith("~") else channel
 
 
-def has(state: Mapping[str, Any], channel: str) -> bool:
-    """Whether a state holds a value of a channel."""
+def has_value(state: Mapping[str, Any], channel: str) -> bool:
+    """Return ``True`` if a state holds a value of the channel."""
     return bool(state.get(key_of(channel), EMPTY) != EMPTY)
 
 
 def _channels(state: Mapping[str, Any]) -> Iterator[str]:
-    """The channels that a state has a key of: the inverse of `key_of`."""
+    """Yield the channels of a state's keys, the inverse of `key_of`."""
     for key in state:
         if key not in (ENVELOPE, METADATA):
             yield key.removeprefix("~")
 
 
 def dumps(serde: SerializerProtocol, value: Any) -> Packed:
-    return Packed(*messages.dumps(serde, value))
+    """Serialise a value."""
+    return Packed(*_messages.dumps(serde, value))
 
 
 def loads(serde: SerializerProtocol, value: Packed) -> Any:
-    return messages.loads(serde, value.format, value.data)
+    """Deserialise a value."""
+    return _messages.loads(serde, value.format, value.data)
 
 
 def to_state(
     serde: SerializerProtocol,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
-    kept: Mapping[str, Packed],
+    unchanged: Mapping[str, Packed],
 ) -> dict[str, Packed]:
-    """The state of a checkpoint; *kept* are channels that are as they were."""
+    """Return the state of a checkpoint; *unchanged* has the bytes of the unchanged channels."""
     given = checkpoint["channel_values"]
-    envelope = {name: value for name, value in checkpoint.items() if name not in _ELSEWHERE}
+    envelope = {name: value for name, value in checkpoint.items() if name not in _NOT_IN_ENVELOPE}
     state = {ENVELOPE: dumps(serde, envelope), METADATA: dumps(serde, metadata)}
-    # A value of a channel that has no version is kept, as LangGraph's saver for SQLite keeps it.
+    # As in LangGraph's SqliteSaver, a channel may have a value and no version.
     for channel in sorted({*checkpoint["channel_versions"], *given}):
-        if channel in kept:
-            state[key_of(channel)] = kept[channel]
+        if channel in unchanged:
+            state[key_of(channel)] = unchanged[channel]
         elif channel in given:
             state[key_of(channel)] = dumps(serde, given[channel])
         else:
@@ -166,23 +174,23 @@ def to_state(
 def from_state(
     serde: SerializerProtocol, checkpoint_id: str, state: Mapping[str, Any]
 ) -> tuple[Checkpoint, CheckpointMetadata]:
-    """The inverse of `to_state`: a checkpoint and its metadata."""
+    """Return the checkpoint and the metadata of a state, the inverse of `to_state`."""
     checkpoint = loads(serde, state[ENVELOPE]) | {"id": checkpoint_id}
     checkpoint["channel_values"] = {
         channel: loads(serde, state[key_of(channel)])
         for channel in dict.fromkeys([*checkpoint["channel_versions"], *_channels(state)])
-        if has(state, channel)
+        if has_value(state, channel)
     }
     return cast(Checkpoint, checkpoint), cast(CheckpointMetadata, loads(serde, state[METADATA]))
 
 
-def kept(
+def unchanged_values(
     serde: SerializerProtocol,
     parent: Mapping[str, Any],
     versions: Mapping[str, Any],
-    unchanged: Iterable[str],
+    channels: Iterable[str],
 ) -> dict[str, Packed]:
-    """Return the bytes of *unchanged* channels that the state *parent* has at the same version.
+    """Return the bytes of those *channels* that the state *parent* has at the same version.
 
     *versions* are those of the checkpoint that is saved.
     """
@@ -191,24 +199,28 @@ def kept(
     before = loads(serde, parent[ENVELOPE])["channel_versions"]
     return {
         channel: parent[key_of(channel)]
-        for channel in unchanged
+        for channel in channels
         if channel in before and before[channel] == versions[channel] and key_of(channel) in parent
     }
 
 
-def next_version(current: str | int | float | None) -> str:
-    """A version above *current*. Its random end tells it from that of another branch."""
-    number = 0
-    if current is not None:
-        number = int(str(current).split(".")[0])
-    return f"{number + 1:032}.{secrets.token_hex(8)}"
+def needs_parent(metadata: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
+    """Return ``True`` if some channel is rebuilt from earlier checkpoints.
+
+    LangGraph counts, for each `DeltaChannel`, the steps since its value was last stored. A channel
+    that was never written has no version, so it has no key in the state and nothing to rebuild.
+    """
+    counters = metadata.get(_DELTA_COUNTERS)
+    if not isinstance(counters, Mapping):
+        return False
+    return any(state.get(key_of(str(channel))) == EMPTY for channel in counters)
 
 
 # --- Metadata ------------------------------------------------------------------------------------
 
 
 def is_id(text: str) -> bool:
-    """Whether *text* can stand in a column of ids."""
+    """Return ``True`` if *text* fits a column of ids."""
     try:
         check_name(text, "run_id")
     except MemalchemyError:
@@ -217,7 +229,7 @@ def is_id(text: str) -> bool:
 
 
 def filterable(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """What of *metadata* every database keeps as it is."""
+    """Return those of *metadata* that every database can filter by."""
     found: dict[str, Any] = {}
     for name, value in metadata.items():
         try:
@@ -231,12 +243,12 @@ def filterable(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def may_match(known: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
-    """Whether a checkpoint with the filterable metadata *known* may have all that is *wanted*."""
+    """Compare *wanted* with the filterable metadata *known*; ``False`` is certain."""
     for name, value in (wanted or {}).items():
         found = known.get(name)
         if name not in known and PARTIAL in known:
             continue
-        if isinstance(found, _PLAIN) and found != value:
+        if isinstance(found, _SCALARS) and found != value:
             return False
     return True
 
@@ -244,28 +256,17 @@ def may_match(known: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> boo
 def matches(
     serde: SerializerProtocol, state: Mapping[str, Any], wanted: Mapping[str, Any] | None
 ) -> bool:
-    """Whether the metadata in *state* has all that is *wanted*; ``None`` is what is not there."""
+    """Compare *wanted* with the metadata in *state*, where ``None`` equals a missing name."""
     if not wanted:
         return True
     metadata = loads(serde, state[METADATA])
     return all(value == metadata.get(name) for name, value in wanted.items())
 
 
-def rests_on_parent(metadata: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
-    """Whether a channel of a state is rebuilt from what earlier checkpoints hold.
-
-    LangGraph counts, for each `DeltaChannel`, the steps since its value was last stored. A channel
-    that was never written has no version, so no key in the state, and nothing to rebuild.
-    """
-    counters = metadata.get(_DELTA_COUNTERS)
-    if not isinstance(counters, Mapping):
-        return False
-    return any(state.get(key_of(str(channel))) == EMPTY for channel in counters)
-
-
 def root_of_call(checkpoint_ns: str, metadata: Mapping[str, Any]) -> str | None:
-    """The checkpoint of the root graph that a call of a subgraph began from; of a namespace that
-    outlives its calls, ``None``.
+    """Return the checkpoint of the root graph in which a call of a subgraph began.
+
+    A namespace that outlives its calls has none: ``None``.
     """
     parents = metadata.get("parents")
     if ":" not in checkpoint_ns or not isinstance(parents, Mapping):

@@ -1,4 +1,4 @@
-"""A thread that does something every so often, as long as whose it is is there."""
+"""`Sweeper`: a thread that removes expired items periodically, until its store is collected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class Sweeper:
-    """Calls *sweep*, a method, every so often. One thread at a time."""
+    """Calls *sweep*, a bound method, periodically in one thread."""
 
     def __init__(self, sweep: Callable[[], int]) -> None:
         self._sweep: weakref.WeakMethod[Callable[[], int]] = weakref.WeakMethod(sweep)
@@ -23,13 +23,16 @@ class Sweeper:
         self._stopping = threading.Event()
 
     def start(self, seconds: float) -> Future[None]:
-        """Begin, unless it has begun. The future is done when it has ended; cancel it to end it."""
+        """Start the thread, if it is not running.
+
+        The future is done when the thread has ended; cancelling it ends the thread.
+        """
         if self._running is not None and not self._running.done():
             return self._running
         stopping = self._stopping = threading.Event()
         running: Future[None] = Future()
         running.add_done_callback(lambda _: stopping.set())
-        # Neither knows this object: it ends the thread when it goes, see `stop` in `__del__`.
+        # The thread holds no reference to this object, whose `__del__` ends it.
         work = (self._sweep, seconds, stopping, running)
         self._thread = threading.Thread(
             target=_run, args=work, daemon=True, name="memalchemy-langgraph-ttl"
@@ -39,7 +42,7 @@ class Sweeper:
         return running
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Let it end, and wait for *timeout* seconds; whether it has ended."""
+        """End the thread; return ``True`` if it has ended within *timeout* seconds."""
         self._stopping.set()
         thread = self._thread
         if thread is None or thread is threading.current_thread():
@@ -58,13 +61,13 @@ def _run(
     running: Future[None],
 ) -> None:
     while not stopping.wait(seconds):
-        wanted = sweep()
-        if wanted is None:
+        method = sweep()
+        if method is None:
             break
         try:
-            wanted()
-        except MemalchemyError as error:  # the next time it may be there again
+            method()
+        except MemalchemyError as error:  # the database may be back next time
             log.warning("expired items were not removed: %s", error)
-        del wanted
+        del method
     if not running.done():
         running.set_result(None)

@@ -1,6 +1,6 @@
-"""Which of LangGraph's own tests of its savers run on `MemalchemySaver`, and which cannot, and why.
+"""Selection of LangGraph's own tests of its savers: those that cannot pass here, with reasons.
 
-A name is ``package/test``, or ``package/file/test`` where another file has one of that name.
+A name is ``package/test``, or ``package/file/test`` if another file has a test of that name.
 """
 
 from __future__ import annotations
@@ -67,4 +67,4 @@ NOT_RUN = {
     "sqlite/test_metadata_predicate": "of their SQL",
     "sqlite/test_metadata_predicate_sql_injection_prevention": "of their SQL",
 }
-"""What would pass without anything of ours."""
+"""Tests that would pass without our classes."""

@@ -1,4 +1,4 @@
-"""A model that says what it is told to, through the SDK's own interface, and runs with it."""
+"""Model with scripted answers, for the OpenAI Agents SDK, and runs with it."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def said(role: str, text: str) -> Any:
 
 
 def texts(items: list[Any]) -> list[str]:
-    """What items say, in order; of a tool its name or its output."""
+    """Return the texts of items in order; of a tool its name or its output."""
     return [_text(item) for item in items]
 
 

@@ -1,6 +1,6 @@
-"""Which of LangGraph's own tests run on `MemalchemyStore`, and which cannot, each with its reason.
+"""Selection of LangGraph's own tests of its stores: those that cannot pass here, with reasons.
 
-A name is ``package/test``, or ``package/file/test`` where another file has one of that name;
+A name is ``package/test``, or ``package/file/test`` if another file has a test of that name;
 ``memory`` is the package langgraph-checkpoint itself.
 """
 

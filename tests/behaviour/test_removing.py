@@ -397,7 +397,7 @@ async def test_the_forks_of_a_forgotten_thread_do_not_name_it_and_load(
     await checkpointer.fork("bob@example.com", new_thread_id="three")
 
     assert await checkpointer.forget(thread_id="ada@example.com") == 3
-    named = select(ThreadRow.forked_thread).where(ThreadRow.tenant == db.tenant).distinct()
+    named = select(ThreadRow.forked_from).where(ThreadRow.tenant == db.tenant).distinct()
     found = await db.run_sync(lambda c: {*c.scalars(named)})
     assert found == {None, "bob@example.com"}
     assert await checkpointer.load("one") == await checkpointer.load("two") is not None

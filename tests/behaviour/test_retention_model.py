@@ -15,6 +15,7 @@ from sqlalchemy import select
 from memalchemy import Checkpointer, Database, Retention, events
 from memalchemy.errors import DatabaseUnreachable
 from memalchemy.events import Event
+from memalchemy.keys import log_key
 from memalchemy.log import CHECKPOINTS
 
 
@@ -30,7 +31,7 @@ async def kept(checkpointer: Checkpointer, thread: str) -> list[str]:
 
 async def ordinals(db: Database, thread: str) -> list[int]:
     query = select(CHECKPOINTS.c.ordinal).where(
-        CHECKPOINTS.c.tenant == db.tenant, CHECKPOINTS.c.thread_id == thread
+        CHECKPOINTS.c.log_id == log_key(db.tenant, thread, "/")
     )
     return await db.run_sync(lambda c: list(c.scalars(query.order_by(CHECKPOINTS.c.seq))))
 

@@ -25,6 +25,7 @@ from memalchemy import (
     TooLarge,
 )
 from memalchemy.events import Event, subscribe
+from memalchemy.keys import log_key
 from memalchemy.schema import DeltaRow, ThreadRow
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -525,7 +526,7 @@ async def test_what_does_not_match_its_checksum_is_named_and_not_popped(
     await log.append("damaged", ["a", "b"])
     damage = (
         update(DeltaRow)
-        .where(DeltaRow.tenant == db.tenant, DeltaRow.thread_id == "damaged", DeltaRow.seq == 2)
+        .where(DeltaRow.log_id == log_key(db.tenant, "damaged", "/log/"), DeltaRow.seq == 2)
         .values(checksum=1)
     )
     await db.run_sync(lambda connection: connection.execute(damage))

@@ -10,6 +10,7 @@ from sqlalchemy import literal, select, text, update
 
 from golden.watch import Watch
 from memalchemy import Checkpointer, Database
+from memalchemy.database import READ
 from memalchemy.log.tables import THREADS
 from memalchemy.statements import Program
 
@@ -96,5 +97,5 @@ async def test_a_program_of_a_test_is_the_tests_own_business(db: Database, watch
         rows = yield select(literal(3)), None
         return int(rows[0][0])
 
-    assert await db.read(program) == 3
+    assert await db.run(program, READ) == 3
     assert not watch.complaints

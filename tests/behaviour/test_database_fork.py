@@ -86,7 +86,7 @@ HAMMERED = """
 import os, sys, threading, time
 from memalchemy import Database, _forks, migrate
 from memalchemy.checkpoints.cache import TipCache
-from memalchemy.database.sharing import shared
+from memalchemy.database.per_database import shared
 from memalchemy.integrations._base import Adapter
 from memalchemy.log import Log
 from memalchemy.memory._background import KeyedQueue

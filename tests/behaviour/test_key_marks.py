@@ -222,7 +222,7 @@ async def test_the_marks_of_a_tenant_are_erased_with_it_and_come_again(opened: O
 
 async def test_it_costs_one_look_at_the_first_write_only(opened: Open, monkeypatch: Any) -> None:
     looks = []
-    run = type((await opened(keys=None))._core).run
+    run = type((await opened(keys=None))._backend).run
 
     async def counted(self: Any, program: Any, *rest: Any, **more: Any) -> Any:
         looks.append(program)
@@ -231,7 +231,7 @@ async def test_it_costs_one_look_at_the_first_write_only(opened: Open, monkeypat
     for keys in ([KEY], [KEY], None):
         db = (await opened(keys=keys)).for_tenant("open" if keys is None else "default")
         await db.current()
-        monkeypatch.setattr(type(db._core), "run", counted)
+        monkeypatch.setattr(type(db._backend), "run", counted)
         await asyncio.gather(*(Store(db).put(SPACE, str(n), n) for n in range(10)))
         for n in range(10):
             await Store(db).put(SPACE, str(n), n)

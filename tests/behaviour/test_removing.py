@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from memalchemy.database.keymarks import MARKS
 from sqlalchemy import func, select
 
 from memalchemy import (
@@ -26,6 +25,7 @@ from memalchemy import (
     ThreadDeleted,
     events,
 )
+from memalchemy.database.key_registry import KEYS_NAMESPACE
 from memalchemy.schema import (
     CheckpointRow,
     DeltaRow,
@@ -45,7 +45,7 @@ async def rows(db: Database, *tables: Any) -> list[int]:
         for table in tables:
             query = select(func.count()).select_from(table).where(table.tenant == db.tenant)
             if table is StoreItemRow:
-                query = query.where(table.namespace != MARKS)
+                query = query.where(table.namespace != KEYS_NAMESPACE)
             found.append((await tx.execute(query)).scalar_one())
     return found
 

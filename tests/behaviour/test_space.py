@@ -16,6 +16,7 @@ from sqlalchemy.engine import Engine
 
 from memalchemy import Checkpointer, Database, Store, events, space
 from memalchemy.contracts import Progress
+from memalchemy.database import READ
 from memalchemy.events import Event
 from servers import Postgres
 
@@ -324,7 +325,7 @@ async def _seen(db: Database) -> Any:
     from memalchemy.space import reclaiming
 
     query = reclaiming.read_tables(db.dialect)
-    return await db.read(lambda: reclaiming._bound(query, {"p_schema": None}))
+    return await db.run(lambda: reclaiming._bound(query, {"p_schema": None}), READ)
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ async def test_the_first_save_of_a_thread_updates_then_inserts(
 
     assert [n for n in server.sent() if "." in n] == [
         "checkpoints.queries.read_chain",
-        "database.keymarks.read_marks",
+        "database.key_registry.read_registered_keys",
         "log.appending.begin_again",
         "log.appending.begin_new",
         *PLACE,

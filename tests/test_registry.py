@@ -30,7 +30,7 @@ async def test_registered_statements_are_seen_and_pass(
     await checkpointer.delete("thread")
 
     assert not watch.complaints
-    assert "checkpoints.queries.read_chain{'which': 'named'}" in watch.seen
+    assert "checkpoints.load.read_chain{'which': 'named'}" in watch.seen
     assert "search.checkpoints.search_checkpoints{'below': False, 'weighed': True}" in watch.seen
     assert "log.removing.bury{'scope': 'thread'}" in watch.seen
     saved = {name for name in watch.seen if name.startswith("log.appending.")}

@@ -15,11 +15,11 @@ from uuid import uuid4
 
 import aiosqlite
 import asyncpg
-from memalchemy.checkpoints.chain import CODEC
 from memalchemy.log.appending import begin, put_checkpoint, put_delta, save
 from sqlalchemy import Executable
 from sqlalchemy.dialects import postgresql, sqlite
 
+from memalchemy.checkpoints.skip_deltas import CODEC
 from memalchemy.dialects import DIALECTS
 
 

@@ -85,7 +85,7 @@ def test_a_child_has_a_database_in_memory_of_its_own() -> None:
 HAMMERED = """
 import os, sys, threading, time
 from memalchemy import Database, _forks, migrate
-from memalchemy.checkpoints.cache import TipCache
+from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.database.per_database import shared
 from memalchemy.integrations._base import Adapter
 from memalchemy.log import Log

@@ -16,7 +16,6 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from memalchemy.checkpoints.cache import TipCache
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
@@ -30,6 +29,7 @@ from memalchemy import (
     UnknownURL,
     migrate,
 )
+from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.database import READ_REPLICA
 from memalchemy.database import replica as replica_module
 from memalchemy.events import Event, subscribe

@@ -248,7 +248,7 @@ async def test_a_sweep_that_fails_is_told_and_the_save_has_happened(
         raise DatabaseUnreachable("the disk is on holiday")
         yield
 
-    monkeypatch.setattr("memalchemy.checkpoints.saving.sweep", fails)
+    monkeypatch.setattr("memalchemy.checkpoints.save.sweep", fails)
     told: list[Event] = []
     unsubscribe = events.subscribe(told.append)
     try:

@@ -19,7 +19,7 @@ import pytest
 from proxy import Proxy
 
 from memalchemy import Checkpointer, Database, DatabaseUnreachable, Retention
-from memalchemy.database import core
+from memalchemy.database import backend
 from memalchemy.schema import CheckpointRow, DeltaRow, ThreadRow
 from servers import Postgres
 
@@ -201,7 +201,7 @@ async def bench(
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Bench]:
     # How long it waits before another attempt is not what is tested here.
-    monkeypatch.setattr(core, "random", SimpleNamespace(uniform=lambda low, high: 0.0))
+    monkeypatch.setattr(backend, "random", SimpleNamespace(uniform=lambda low, high: 0.0))
     async with (
         Database(network.url(name, driver=driver), connect_timeout=5) as through,
         Database(postgres.url(name), migrate="off") as direct,

@@ -18,7 +18,7 @@ from workers import proof
 from workers.states import name_of
 
 from memalchemy import Checkpointer, Database
-from memalchemy.checkpoints import queries
+from memalchemy.checkpoints import listing, load
 from memalchemy.codec import text
 from memalchemy.keys import encode_id
 from memalchemy.log import Log
@@ -81,7 +81,7 @@ MODES = pytest.mark.parametrize("mode", ["custom", "generic"])
 def test_a_load_scans_neither_deltas_nor_checkpoints(
     planner: Planner, which: str, mode: str
 ) -> None:
-    plan = planner.plan(queries.read_chain(planner.memalchemy, which=which), mode)
+    plan = planner.plan(load.read_chain(planner.memalchemy, which=which), mode)
 
     # Some fifty threads are one page, which is read as soon as an index.
     assert plan.scanned <= {"threads"}
@@ -91,7 +91,7 @@ def test_a_load_scans_neither_deltas_nor_checkpoints(
 @MODES
 @pytest.mark.parametrize("before", [True, False])
 def test_history_is_read_through_an_index(planner: Planner, before: bool, mode: str) -> None:
-    plan = planner.plan(queries.list_names(planner.memalchemy, before=before), mode)
+    plan = planner.plan(listing.list_names(planner.memalchemy, before=before), mode)
 
     assert "checkpoints" not in plan.scanned
     assert "uq_checkpoints_tenant_thread_id_namespace_seq" in plan.indexes
@@ -99,7 +99,7 @@ def test_history_is_read_through_an_index(planner: Planner, before: bool, mode: 
 
 @MODES
 def test_one_checkpoint_is_found_through_an_index(planner: Planner, mode: str) -> None:
-    plan = planner.plan(queries.read_name(planner.memalchemy), mode)
+    plan = planner.plan(listing.read_name(planner.memalchemy), mode)
 
     assert "checkpoints" not in plan.scanned
 
@@ -107,7 +107,7 @@ def test_one_checkpoint_is_found_through_an_index(planner: Planner, mode: str) -
 @MODES
 @pytest.mark.parametrize("kind", ["text", "number", "container"])
 def test_metadata_is_answered_by_its_index(planner: Planner, kind: str, mode: str) -> None:
-    plan = planner.plan(queries.list_by_metadata(planner.memalchemy, kind=kind), mode)
+    plan = planner.plan(listing.list_by_metadata(planner.memalchemy, kind=kind), mode)
 
     assert "checkpoints" not in plan.scanned
     assert "ix_checkpoints_meta" in plan.indexes
@@ -233,9 +233,7 @@ async def test_a_load_from_a_file_reads_every_table_through_an_index(
             await db.run_sync(lambda c: c.exec_driver_sql("ANALYZE"))
 
         def explain(connection: Connection) -> list[str]:
-            compiled = queries.read_chain(db.dialect, which=which).compile(
-                dialect=connection.dialect
-            )
+            compiled = load.read_chain(db.dialect, which=which).compile(dialect=connection.dialect)
             asked = connection.exec_driver_sql(
                 f"EXPLAIN QUERY PLAN {compiled}", (None,) * len(compiled.positiontup)
             )

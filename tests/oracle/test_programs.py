@@ -11,13 +11,13 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from memalchemy.checkpoints.queries import INFO
-from memalchemy.store.lines import export_items
 from memalchemy.store.queries import stored
 
 from memalchemy import Checkpointer, Database, Retention, Store
+from memalchemy.checkpoints.listing import INFO
 from memalchemy.codec.items import CODEC, encode_item
 from memalchemy.errors import Conflict, StatementFailed, UniqueViolation
+from memalchemy.store.jsonl import export_items
 from oracle.recording import Answer, Call, Recorder
 
 SWEEP = ["log.removing.sweep_dead", "log.removing.move_epoch"]
@@ -71,7 +71,7 @@ async def test_the_first_save_of_a_thread_updates_then_inserts(
     await begun(agent, server, {"step": 1})
 
     assert [n for n in server.sent() if "." in n] == [
-        "checkpoints.queries.read_chain",
+        "checkpoints.load.read_chain",
         "database.key_registry.read_registered_keys",
         "log.appending.begin_again",
         "log.appending.begin_new",
@@ -142,14 +142,14 @@ async def test_a_stale_epoch_changes_nothing_and_the_save_looks_again(
     server.forget()
     server.answer("log.appending.advance", Answer(), position(2, "one", epoch=8))
     server.answer("log.removing.read_head", head())
-    server.answer("checkpoints.queries.read_chain", Answer([stored]))
+    server.answer("checkpoints.load.read_chain", Answer([stored]))
 
     await agent.save({"text": "word " * 51}, "thread", "two")
 
     assert [n for n in server.sent() if "." in n] == [
         "log.appending.advance",
         "log.removing.read_head",
-        "checkpoints.queries.read_chain",
+        "checkpoints.load.read_chain",
         "log.appending.advance",
         *PLACE,
     ]
@@ -240,10 +240,10 @@ async def test_a_chain_of_rows_loads_back_equal(agent: Checkpointer, server: Rec
     await agent.save(second, "thread", "two")
     rows.append(link(server.last("log.appending.put_delta"), "two"))
     server.forget()
-    server.answer("checkpoints.queries.read_chain", Answer(rows))
+    server.answer("checkpoints.load.read_chain", Answer(rows))
 
     assert await agent.load("thread", "two") == second
-    assert server.last("checkpoints.queries.read_chain").binds["p_checkpoint_id"] == "two"
+    assert server.last("checkpoints.load.read_chain").binds["p_checkpoint_id"] == "two"
 
 
 async def test_a_load_is_one_statement_and_the_pools_rollback(
@@ -251,7 +251,7 @@ async def test_a_load_is_one_statement_and_the_pools_rollback(
 ) -> None:
     await agent.load("thread")
 
-    assert server.log == ["checkpoints.queries.read_chain", "rollback"]
+    assert server.log == ["checkpoints.load.read_chain", "rollback"]
 
 
 async def test_deleting_a_checkpoint_locks_first(agent: Checkpointer, server: Recorder) -> None:
@@ -406,8 +406,8 @@ def found(text: str) -> dict[str, Any]:
 
 
 async def test_what_is_read_is_as_python_had_it(agent: Checkpointer, server: Recorder) -> None:
-    row = {name: v for name, v in found("").items() if name in INFO}
-    server.answer("checkpoints.queries.read_name", Answer([row]))
+    row = {name: v for name, v in found("").items() if name in ("thread_id", "namespace", *INFO)}
+    server.answer("checkpoints.listing.read_name", Answer([row]))
 
     metadata = await agent.get_metadata("thread", "one")
 
@@ -431,12 +431,12 @@ async def test_the_vectors_of_a_page_of_items_are_asked_for_in_binds_that_a_quer
         }
         for key in keys
     ]
-    server.answer("store.queries.list_items", Answer(page))
+    server.answer("store.read.list_items", Answer(page))
 
     records = [one async for one in export_items(Store(oracle), ("a",), vectors=True)]
 
     assert [record["key"] for record in records] == keys
-    calls = [call for call in server.calls if call.name == "store.queries.vectors_of_items"]
+    calls = [call for call in server.calls if call.name == "store.read.vectors_of_items"]
     lists = [call.binds["p_keys"] for call in calls]
     assert len(lists) > 1
     assert all(len(value.encode()) <= 4000 for value in lists)

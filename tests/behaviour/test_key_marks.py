@@ -12,7 +12,7 @@ from test_encryption import Open, opened
 
 from memalchemy import Checkpointer, Database, KeyMissing, NotEncrypted, Store, ThreadLog
 from memalchemy.codec.sealing import Keyring, generate_key
-from memalchemy.database import keymarks
+from memalchemy.database import key_registry
 from memalchemy.rotation import rotate_keys
 from memalchemy.store.jsonl import export_items, import_items
 from memalchemy.transfer import copy
@@ -355,7 +355,7 @@ async def test_neither_does_one_on_a_connection_of_a_hosts(
 async def test_a_pool_that_has_no_other_connection_does_not_stop_a_first_write(
     database_url: str, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(keymarks, "APART", 0.2)
+    monkeypatch.setattr(key_registry, "OWN_CONNECTION_TIMEOUT", 0.2)
     one = {} if database_url.startswith("sqlite") else {"pool_size": 1, "max_overflow": 0}
     async with Database(database_url, migrate="off", keys=[KEY], **one) as db:
         await db.migrate()

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from memalchemy.store.queries import stored
+from memalchemy.store.read import stored
 
 from memalchemy import Checkpointer, Database, Retention, Store
 from memalchemy.checkpoints.listing import INFO

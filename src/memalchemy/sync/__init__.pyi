@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from memalchemy.checkpoints.retention import Watching
+from memalchemy.checkpoints.retention import Watch
 from memalchemy.codec.sealing import Keyring
 from memalchemy.collections.key_value import KeyValueEntry
 from memalchemy.collections.vector_store import MemoryResult
@@ -36,10 +36,13 @@ from memalchemy.contracts import (
 )
 from memalchemy.conversations.conversation_store import Ids, Messages
 from memalchemy.conversations.tool_exchange import ToolExchange
-from memalchemy.database import T, U
-from memalchemy.database.running import Then
+from memalchemy.database.database import T
+from memalchemy.database.executors.batching import BatchedRow
+from memalchemy.database.intent import Intent
+from memalchemy.database.program_runner import Decode
 from memalchemy.dialects import Dialect
 from memalchemy.events import Event
+from memalchemy.log import Head
 from memalchemy.memory._fact_extraction import Extract
 from memalchemy.memory._scopes import NamespaceResolver
 from memalchemy.memory.episodes import BaseEpisodeStore, Episode, MetadataFunction, RecallMode
@@ -50,16 +53,16 @@ from memalchemy.memory.user_memory import Facts, InjectedMessages
 from memalchemy.search.vectors import Metric
 from memalchemy.state import Message
 from memalchemy.statements import Program
-from memalchemy.store.batches import Batch, Name
-from memalchemy.store.changing import Change
+from memalchemy.store.compare_and_swap import Change
 from memalchemy.store.embedding import Embedder, Index
-from memalchemy.store.settings import Lifetimes, Namespace
-from memalchemy.store.writing import Expected
+from memalchemy.store.settings import Lifetimes, Namespace, Settings
+from memalchemy.store.store import Batch, Name
+from memalchemy.store.write import Expected
 from memalchemy.sync.face import LazyIterator as LazyIterator
 from memalchemy.sync.host import HostConnection as HostConnection
 from memalchemy.sync.host import Savepoint as Savepoint
 from memalchemy.sync.host import Transaction as Transaction
-from memalchemy.threads.reading import Made
+from memalchemy.threads.thread_log import Made
 
 __all__ = [
     "Checkpointer",
@@ -183,9 +186,9 @@ class Database:
         """
 
     def check_payloads(self, connection: HostConnection | None = None) -> None:
-        """See that this may write payloads into its tenant, as `write` does.
+        """Check that payloads may be written into the tenant, as `run` does.
 
-        For what hands its payloads to somebody else, who writes them.
+        For callers whose payloads are written by somebody else.
 
         Raises:
             CapabilityMissing: this is a `replica`.
@@ -224,6 +227,9 @@ class Database:
     def for_tenant(self, tenant: str) -> Database:
         """The same engine and pool, another tenant."""
 
+    def forget_known_keys(self) -> None:
+        """Read again, at the next write, which keys a tenant is written with."""
+
     def health(self) -> dict[str, Any]:
         """Reachability, server version, schema revision and pool use; raises if unreachable.
 
@@ -248,19 +254,6 @@ class Database:
     def keyring(self) -> Keyring:
         """What seals and opens payloads; without *keys* it leaves them as they are."""
 
-    def look_for_keys_again(self) -> None:
-        """See anew, at the next write, which keys a tenant is written with: they were removed."""
-
-    def maintain(self, program: Callable[[], Program[T]], *, event: Event | None = None) -> T:
-        """Run a *program* of statements that refuse to be in a transaction, on a connection apart.
-
-        Each commits by itself; if the connection is lost the program starts again, so each must be
-        safe to repeat.
-
-        Raises:
-            CapabilityMissing: through PgBouncer, or in memory.
-        """
-
     def migrate(self, *, revision: str = "head") -> list[str]:
         """Bring the schema to *revision*, under a lock; return the revisions that were applied.
 
@@ -271,35 +264,9 @@ class Database:
     def primary(self) -> Database:
         """The same database, with every read on the primary: it reads its own writes."""
 
-    def read(
-        self,
-        program: Callable[[], Program[T]],
-        *,
-        connection: HostConnection | None = None,
-        event: Event | None = None,
-        stale: bool = False,
-        together: bool = False,
-    ) -> T:
-        """Run a reading *program*; repeated if the connection is lost.
-
-        *stale* says that the answer may be a moment old, so that a replica may give it: no write
-        may rest on it. *together* says that a server's settings for a transaction are changed, so
-        that its statements have to be in one.
-        """
-
     @property
     def read_only(self) -> bool:
         """Whether it refuses every write, as `replica` gives it."""
-
-    def read_then(
-        self,
-        program: Callable[[], Program[T]],
-        then: Then[T, U],
-        *,
-        connection: HostConnection | None = None,
-        event: Event | None = None,
-    ) -> U:
-        """`read`, and what is made of its answer away from the loop where that takes long."""
 
     def replica(self, *, fallback: bool = True) -> Database:
         """The same database, read only: every read from the replica, states too, however old.
@@ -309,6 +276,34 @@ class Database:
         error: `DatabaseUnreachable`, or `SchemaOutdated` while it has not got the primary's schema
         yet; otherwise the primary answers. Without a *read_url* it reads from the database itself,
         so that code can be the same where there is no replica.
+        """
+
+    def run(
+        self,
+        program: Callable[[], Program[Any]],
+        intent: Intent,
+        *,
+        connection: HostConnection | None = None,
+        event: Event | None = None,
+        decode: Decode[Any, Any] | None = None,
+        batch: BatchedRow[Any] | None = None,
+    ) -> Any:
+        """Run *program* as its *intent* says; the one door through which programs run.
+
+        A write is one transaction, or part of the host's. It is repeated while that is safe: until
+        COMMIT, or the statement of a lone one, has been sent. After that a lost connection is an
+        error with ``maybe_applied``. A read is always repeated.
+
+        Args:
+            connection: the host's, of whose transaction the program is a part.
+            event: counts the round trips.
+            decode: work on the result, done in a thread where it takes long.
+            batch: the row that *program* writes, which may share a statement with others instead.
+
+        Raises:
+            CapabilityMissing: it writes, and this is a `replica`; or it is maintenance, through
+                PgBouncer or in memory.
+            KeyMissing: it may write payloads, and the tenant is encrypted with other keys.
         """
 
     def run_sync(self, job: Callable[[Connection], T]) -> T:
@@ -335,35 +330,8 @@ class Database:
         rolls back on an exception. On SQLite other writers of this process wait meanwhile.
         """
 
-    def write(
-        self,
-        program: Callable[[], Program[T]],
-        *,
-        connection: HostConnection | None = None,
-        event: Event | None = None,
-        single: bool = False,
-        payloads: bool | Literal["stored"] = True,
-    ) -> T:
-        """Run a writing *program* in one transaction, or in the host's.
-
-        Repeated while that is safe: until COMMIT has been sent, or the statement, if *single* says
-        that it is one and autocommit will do. After that a lost connection is an error with
-        ``maybe_applied``.
-
-        Args:
-            payloads: that the program may write payloads, values or vectors that were encoded here,
-                so that the keys have to be those of the tenant. With ``False`` it writes none, and
-                a statement that would is an AssertionError. ``"stored"`` is for what copies or
-                seals anew what is stored already, and has looked at the keys itself.
-
-        Raises:
-            CapabilityMissing: this is a `replica`.
-            KeyMissing: it may write payloads, and the tenant is encrypted with other keys than
-                these.
-        """
-
 class Checkpointer:
-    """Keeps every state an agent saves, and gives any of them back.
+    """Keep every state that an agent saves, and give any of them back.
 
     A thread's checkpoints are ordered by the position they were saved at, never by a clock. Each
     save is whole or absent. A plain save appends to the newest checkpoint and never conflicts.
@@ -390,9 +358,7 @@ class Checkpointer:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
 
-    db: Database
     deletes_single_checkpoints: bool
-    namespace: tuple[str, ...]
     def __init__(
         self,
         db: Database,
@@ -413,33 +379,19 @@ class Checkpointer:
     def close(self) -> None:
         """Nothing to do: connections are the database's. Part of the contract."""
 
-    def copy_below(
-        self,
-        source: str,
-        target: str,
-        *,
-        connection: HostConnection | None = None,
-    ) -> bool:
-        """Copy the logs of thread *source* in this namespace and below it; false if it has none.
-
-        As `Checkpointer.copy_thread`, which takes those of all namespaces.
-
-        Raises:
-            Conflict: the target holds something there already; nothing was changed.
-        """
-
     def copy_thread(
         self,
         source_thread_id: str,
         dest_thread_id: str,
         *,
         all_namespaces: bool = True,
+        below: bool = False,
         connection: HostConnection | None = None,
     ) -> bool:
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
 
         All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
-        is this namespace's alone.
+        is this namespace's alone, and with *below* this one's and those under it.
 
         Raises:
             Conflict: the target holds something already; nothing was changed.
@@ -455,12 +407,14 @@ class Checkpointer:
         *,
         superseded: bool = False,
         all_namespaces: bool = True,
+        below: bool = False,
         connection: HostConnection | None = None,
     ) -> bool:
         """Delete a checkpoint, or without an id the thread with all its logs; whether it was there.
 
         All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
-        is this namespace's, with its checkpoints and entries.
+        is this namespace's, with its checkpoints and entries, and with *below* this one's and
+        those under it.
 
         A checkpoint that another rests on (see `save`) is not deleted before that one.
 
@@ -471,12 +425,6 @@ class Checkpointer:
 
         Raises:
             Conflict: another checkpoint rests on this one; nothing was deleted.
-        """
-
-    def delete_below(self, thread_id: str, *, connection: HostConnection | None = None) -> bool:
-        """Delete the thread's logs in this namespace and below it; whether one was there.
-
-        As `Checkpointer.delete`, which takes those of all namespaces.
         """
 
     def delete_checkpoints(
@@ -647,32 +595,26 @@ class Checkpointer:
 
     def history(
         self,
-        thread_id: str,
+        thread_id: str | None,
         *,
         limit: int | None = None,
         before: str | None = None,
+        below: bool = False,
+        order: Literal["position", "id"] = "position",
         connection: HostConnection | None = None,
     ) -> LazyIterator[CheckpointInfo]:
         """The thread's checkpoints, newest first; those older than checkpoint *before*, if given.
 
         Reads no payload, in pages of 500; a checkpoint deleted meanwhile may be missing.
 
+        Args:
+            order: ``"position"``: as they were saved. ``"id"``: by their ids, the highest first,
+                for hosts whose ids are in order of time; *before* may be any id then, and a
+                *thread_id* of ``None`` is all threads.
+            below: in the namespaces under this one, too; in the order of ids only.
+
         Raises:
-            NotFound: *before* is not there.
-        """
-
-    def infos(
-        self,
-        thread_id: str | None = None,
-        *,
-        before: str | None = None,
-        below: bool = False,
-        connection: HostConnection | None = None,
-    ) -> LazyIterator[tuple[tuple[str, ...], CheckpointInfo]]:
-        """Checkpoints by their ids, the highest first, each with its namespace; reads no state.
-
-        Of a thread, or of all; with *below*, in every namespace under this one, too; with *before*
-        those of lower ids. Read in pages as they are used.
+            NotFound: in the order of positions, *before* is not there.
         """
 
     def list_checkpoints(
@@ -756,10 +698,10 @@ class Checkpointer:
         older_than: Seconds | None = None,
         all_namespaces: bool = False,
         dry_run: bool = False,
-        progress: Watching | None = None,
+        progress: Watch | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Delete checkpoints that every given rule lets go (see `Retention`); how many.
+        """Delete checkpoints that every given rule lets go (see `Retention`); how bulk_delete.
 
         Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
         thread always stays, and so do states, without a name, that kept ones are built on.
@@ -899,9 +841,9 @@ class Checkpointer:
         words counting more; of others, in proportion, by BM25) and ``snippet``. Accents and case do
         not matter, Chinese, Japanese and Korean words are found, and nothing in *query* is an
         operator. A query without words finds nothing. With *below* in the namespaces under this
-        one, too, in one ranking, and with ``namespace``, a tuple: `Checkpointer(db).search(…,
-        below=True)` finds what any framework has saved. With *data* each has its state under
-        ``data``, as it is stored: one more read for each.
+        one, too, in one ranking: `Checkpointer(db).search(…, below=True)` finds what any framework
+        has saved. With *data* each has its state under ``data``, as it is stored: one more read for
+        each.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
@@ -967,7 +909,7 @@ class Checkpointer:
         *,
         all_namespaces: bool = False,
         dry_run: bool = False,
-        progress: Watching | None = None,
+        progress: Watch | None = None,
         connection: HostConnection | None = None,
     ) -> int:
         """Remove threads that were not saved for so long, expired threads, and old tombstones.
@@ -1846,9 +1788,7 @@ class RetainedCheckpointer:
         settings: the other arguments of `Checkpointer`.
     """
 
-    db: Database
     deletes_single_checkpoints: bool
-    namespace: tuple[str, ...]
     def __init__(
         self,
         db: Database,
@@ -1865,33 +1805,19 @@ class RetainedCheckpointer:
     def close(self) -> None:
         """Nothing to do: connections are the database's. Part of the contract."""
 
-    def copy_below(
-        self,
-        source: str,
-        target: str,
-        *,
-        connection: HostConnection | None = None,
-    ) -> bool:
-        """Copy the logs of thread *source* in this namespace and below it; false if it has none.
-
-        As `Checkpointer.copy_thread`, which takes those of all namespaces.
-
-        Raises:
-            Conflict: the target holds something there already; nothing was changed.
-        """
-
     def copy_thread(
         self,
         source_thread_id: str,
         dest_thread_id: str,
         *,
         all_namespaces: bool = True,
+        below: bool = False,
         connection: HostConnection | None = None,
     ) -> bool:
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
 
         All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
-        is this namespace's alone.
+        is this namespace's alone, and with *below* this one's and those under it.
 
         Raises:
             Conflict: the target holds something already; nothing was changed.
@@ -1907,12 +1833,14 @@ class RetainedCheckpointer:
         *,
         superseded: bool = False,
         all_namespaces: bool = True,
+        below: bool = False,
         connection: HostConnection | None = None,
     ) -> bool:
         """Delete a checkpoint, or without an id the thread with all its logs; whether it was there.
 
         All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
-        is this namespace's, with its checkpoints and entries.
+        is this namespace's, with its checkpoints and entries, and with *below* this one's and
+        those under it.
 
         A checkpoint that another rests on (see `save`) is not deleted before that one.
 
@@ -1923,12 +1851,6 @@ class RetainedCheckpointer:
 
         Raises:
             Conflict: another checkpoint rests on this one; nothing was deleted.
-        """
-
-    def delete_below(self, thread_id: str, *, connection: HostConnection | None = None) -> bool:
-        """Delete the thread's logs in this namespace and below it; whether one was there.
-
-        As `Checkpointer.delete`, which takes those of all namespaces.
         """
 
     def delete_checkpoints(
@@ -2099,32 +2021,26 @@ class RetainedCheckpointer:
 
     def history(
         self,
-        thread_id: str,
+        thread_id: str | None,
         *,
         limit: int | None = None,
         before: str | None = None,
+        below: bool = False,
+        order: Literal["position", "id"] = "position",
         connection: HostConnection | None = None,
     ) -> LazyIterator[CheckpointInfo]:
         """The thread's checkpoints, newest first; those older than checkpoint *before*, if given.
 
         Reads no payload, in pages of 500; a checkpoint deleted meanwhile may be missing.
 
+        Args:
+            order: ``"position"``: as they were saved. ``"id"``: by their ids, the highest first,
+                for hosts whose ids are in order of time; *before* may be any id then, and a
+                *thread_id* of ``None`` is all threads.
+            below: in the namespaces under this one, too; in the order of ids only.
+
         Raises:
-            NotFound: *before* is not there.
-        """
-
-    def infos(
-        self,
-        thread_id: str | None = None,
-        *,
-        before: str | None = None,
-        below: bool = False,
-        connection: HostConnection | None = None,
-    ) -> LazyIterator[tuple[tuple[str, ...], CheckpointInfo]]:
-        """Checkpoints by their ids, the highest first, each with its namespace; reads no state.
-
-        Of a thread, or of all; with *below*, in every namespace under this one, too; with *before*
-        those of lower ids. Read in pages as they are used.
+            NotFound: in the order of positions, *before* is not there.
         """
 
     def list_checkpoints(
@@ -2208,10 +2124,10 @@ class RetainedCheckpointer:
         older_than: Seconds | None = None,
         all_namespaces: bool = False,
         dry_run: bool = False,
-        progress: Watching | None = None,
+        progress: Watch | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Delete checkpoints that every given rule lets go (see `Retention`); how many.
+        """Delete checkpoints that every given rule lets go (see `Retention`); how bulk_delete.
 
         Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
         thread always stays, and so do states, without a name, that kept ones are built on.
@@ -2372,9 +2288,9 @@ class RetainedCheckpointer:
         words counting more; of others, in proportion, by BM25) and ``snippet``. Accents and case do
         not matter, Chinese, Japanese and Korean words are found, and nothing in *query* is an
         operator. A query without words finds nothing. With *below* in the namespaces under this
-        one, too, in one ranking, and with ``namespace``, a tuple: `Checkpointer(db).search(…,
-        below=True)` finds what any framework has saved. With *data* each has its state under
-        ``data``, as it is stored: one more read for each.
+        one, too, in one ranking: `Checkpointer(db).search(…, below=True)` finds what any framework
+        has saved. With *data* each has its state under ``data``, as it is stored: one more read for
+        each.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
@@ -2440,7 +2356,7 @@ class RetainedCheckpointer:
         *,
         all_namespaces: bool = False,
         dry_run: bool = False,
-        progress: Watching | None = None,
+        progress: Watch | None = None,
         connection: HostConnection | None = None,
     ) -> int:
         """Remove threads that were not saved for so long, expired threads, and old tombstones.
@@ -2453,7 +2369,7 @@ class RetainedCheckpointer:
         """
 
 class Store:
-    """Keeps values under a namespace and a key, and finds them by key, field, words and meaning.
+    """Keep values under a namespace and a key, and find them by key, field, words and meaning.
 
     A namespace is a tuple of strings; any strings, and any key, are told apart. What is put is
     whole or absent. An item that has expired is not there any more, on any path.
@@ -2481,7 +2397,6 @@ class Store:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
 
-    db: Database
     def __init__(
         self,
         db: Database,
@@ -2923,6 +2838,10 @@ class Store:
         Otherwise as `search`; the embedder is called once.
         """
 
+    @property
+    def settings(self) -> Settings:
+        """How it writes and searches."""
+
     def sweep(self, *, connection: HostConnection | None = None) -> int:
         """Remove the tenant's expired items, which nobody can see any more; how many.
 
@@ -3020,7 +2939,7 @@ class StoreContext:
         """Share a value with all."""
 
 class ThreadLog:
-    """Keeps what happens in a thread, in order: any values, appended, read, taken back.
+    """Keep what happens in a thread, in order: any values, appended, read, taken back.
 
     Order is that of positions, which are allotted one after another whoever appends, never that of
     a clock. Every write is whole or absent, and costs the same however long the log is. Writes take
@@ -3140,6 +3059,12 @@ class ThreadLog:
             ValueError: the new log is the old one.
         """
 
+    def hold(self, thread_id: str, connection: HostConnection) -> Head | None:
+        """Lock the log until the transaction of *connection* ends; its head, ``None`` without one.
+
+        For what is kept beside a log and has to fit it: nobody else writes to it meanwhile.
+        """
+
     def iter_entries(
         self,
         thread_id: str,
@@ -3231,6 +3156,15 @@ class ThreadLog:
         are all that there are, in place of those that were read before. One round trip.
         """
 
+    def read_columns(
+        self,
+        thread_id: str,
+        make: Callable[[Sequence[int], Sequence[Any], Sequence[int]], Made],
+        seen: LogReading | None,
+        connection: HostConnection | None,
+    ) -> tuple[LogReading, Made]:
+        """`scan` for a *make* that is called once, with all positions, values and checksums."""
+
     def remove(
         self,
         thread_id: str,
@@ -3255,11 +3189,13 @@ class ThreadLog:
         expected_version: int | Unset = ...,
         occurred_at: datetime | Sequence[datetime] | None = None,
         ttl: Seconds | None = None,
+        clearing: ThreadLog | None = None,
         connection: HostConnection | None = None,
     ) -> list[int]:
         """Put entries in place of all beyond position *after* (0: of all), in one transaction.
 
         Their positions are new ones. Otherwise as `append`; without entries it cuts off the end.
+        Another log of the thread, *clearing*, loses its entries in the same transaction.
         """
 
     def scan(

@@ -113,6 +113,9 @@ class Checkpointer:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
 
+    db: Database
+    namespace: tuple[str, ...]
+
     deletes_single_checkpoints = True
 
     def __init__(

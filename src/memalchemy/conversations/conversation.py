@@ -76,6 +76,9 @@ class Conversation:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
 
+    log: ThreadLog
+    thread_id: str
+
     def __init__(
         self,
         db: Database,

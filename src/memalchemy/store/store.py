@@ -125,6 +125,8 @@ class Store:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
 
+    db: Database
+
     def __init__(
         self,
         db: Database,

@@ -358,7 +358,9 @@ class Checkpointer:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
 
+    db: Database
     deletes_single_checkpoints: bool
+    namespace: tuple[str, ...]
     def __init__(
         self,
         db: Database,
@@ -943,6 +945,8 @@ class Conversation:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
 
+    log: ThreadLog
+    thread_id: str
     def __init__(
         self,
         db: Database,
@@ -1788,7 +1792,9 @@ class RetainedCheckpointer:
         settings: the other arguments of `Checkpointer`.
     """
 
+    db: Database
     deletes_single_checkpoints: bool
+    namespace: tuple[str, ...]
     def __init__(
         self,
         db: Database,
@@ -2397,6 +2403,7 @@ class Store:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
 
+    db: Database
     def __init__(
         self,
         db: Database,
@@ -2959,6 +2966,8 @@ class ThreadLog:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
 
+    db: Database
+    namespace: tuple[str, ...]
     def __init__(
         self,
         db: Database,

@@ -100,6 +100,9 @@ class ThreadLog:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
 
+    db: Database
+    namespace: tuple[str, ...]
+
     def __init__(
         self,
         db: Database,

@@ -1,15 +1,295 @@
--- checkpoints.queries.find_saved()
-SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id
+-- checkpoints.erase.erase_item()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND store_items.version = :p_version
+
+-- checkpoints.erase.erase_origin()
+UPDATE threads
+SET forked_from=NULL, forked_seq=NULL
+WHERE threads.tenant = :k_tenant
+AND threads.forked_from = :k_thread_id
+
+-- checkpoints.erase.erase_own()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :p_house
+AND store_items.namespace < :p_house_end
+
+-- checkpoints.erase.erase_tenant(table=embeddings)
+DELETE FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+
+-- checkpoints.erase.erase_tenant(table=store_items)
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+
+-- checkpoints.erase.erase_tenant(table=entries)
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+AND deltas.kind IN ('entry')
+
+-- checkpoints.erase.erase_tenant(table=deltas)
+DELETE FROM deltas
+WHERE deltas.tenant = :k_tenant
+
+-- checkpoints.erase.erase_tenant(table=checkpoints)
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = :k_tenant
+
+-- checkpoints.erase.erase_tenant(table=threads)
+DELETE FROM threads
+WHERE threads.tenant = :k_tenant
+
+-- checkpoints.erase.list_items(narrowed=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.erase.list_items(narrowed=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_house
+  AND store_items.namespace < :k_house_end)
+AND store_items.namespace >= :p_namespace
+AND (store_items.namespace > :p_namespace
+  OR store_items.namespace = :p_namespace
+  AND store_items.key > :p_key)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id(scope=log, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
 WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.checkpoint_id = :p_checkpoint_id
-AND checkpoints.created_at = :p_created_at
+AND checkpoints.checkpoint_id < :p_until
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.queries.list_by_metadata(kind=text)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_id(scope=log, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.checkpoint_id < :p_until
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id(scope=log, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE checkpoints.log_id = :k_log_id
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id(scope=log, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE checkpoints.log_id = :k_log_id
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id(scope=thread, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.thread_id = :k_thread_id
+AND checkpoints.checkpoint_id < :p_until
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id(scope=thread, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.thread_id = :k_thread_id
+AND checkpoints.checkpoint_id < :p_until
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id(scope=thread, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.thread_id = :k_thread_id
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id(scope=thread, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.thread_id = :k_thread_id
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND checkpoints.checkpoint_id < :p_until
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND checkpoints.checkpoint_id < :p_until
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_metadata(kind=text)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -22,10 +302,10 @@ AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair R
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.queries.list_by_metadata(kind=number)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_metadata(kind=number)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -38,10 +318,10 @@ AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair R
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.queries.list_by_metadata(kind=true)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_metadata(kind=true)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -54,10 +334,10 @@ AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair R
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.queries.list_by_metadata(kind=false)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_metadata(kind=false)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -70,10 +350,10 @@ AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair R
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.queries.list_by_metadata(kind=null)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_metadata(kind=null)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -89,10 +369,10 @@ AND json_equal(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.queries.list_by_metadata(kind=container)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_metadata(kind=container)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -106,10 +386,10 @@ AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.met
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.queries.list_names(before=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_names(before=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -120,10 +400,10 @@ AND checkpoints.seq < :p_before
 ORDER BY checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.queries.list_names(before=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_names(before=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -133,13 +413,13 @@ WHERE checkpoints.log_id = :k_log_id
 ORDER BY checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.queries.list_newest()
-SELECT heads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_newest()
+SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN (
-  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   JOIN checkpoints newest ON newest.log_id = threads.log_id
   AND newest.checkpoint_id = threads.head_id
@@ -153,7 +433,7 @@ JOIN (
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.queries.list_runs()
+-- checkpoints.listing.list_runs()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
@@ -168,7 +448,7 @@ AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
 ORDER BY threads.thread_id, threads.namespace
 
--- checkpoints.queries.measure()
+-- checkpoints.listing.measure()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), :coalesce_2) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), :coalesce_4) AS coalesce_3, coalesce(sum(CASE
     WHEN (deltas.kind IN ('snapshot')) THEN :param_1
@@ -182,7 +462,65 @@ JOIN deltas ON deltas.log_id = checkpoints.log_id
 AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = :k_log_id
 
--- checkpoints.queries.read_chain(which=latest)
+-- checkpoints.listing.read_name()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.checkpoint_id = :p_checkpoint_id
+
+-- checkpoints.listing.threads_by_metadata(kind=text)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = :k_tenant
+AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+
+-- checkpoints.listing.threads_by_metadata(kind=number)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = :k_tenant
+AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+
+-- checkpoints.listing.threads_by_metadata(kind=true)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = :k_tenant
+AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+
+-- checkpoints.listing.threads_by_metadata(kind=false)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = :k_tenant
+AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+
+-- checkpoints.listing.threads_by_metadata(kind=null)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = :k_tenant
+AND NOT json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_key RETURNING JSON))
+AND json_equal(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+    json_mergepatch(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+      :match_key RETURNING JSON))
+
+-- checkpoints.listing.threads_by_metadata(kind=container)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = :k_tenant
+AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
+        :match_key RETURNING JSON), :match_pair RETURNING JSON))
+
+-- checkpoints.load.read_chain(which=newest)
 WITH chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum, payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
@@ -212,7 +550,7 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
 FROM chain
 ORDER BY chain.seq
 
--- checkpoints.queries.read_chain(which=named)
+-- checkpoints.load.read_chain(which=named)
 WITH chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum, payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
@@ -243,283 +581,7 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
 FROM chain
 ORDER BY chain.seq
 
--- checkpoints.queries.read_name()
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.checkpoint_id = :p_checkpoint_id
-
--- checkpoints.queries.threads_by_metadata(kind=text)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
-
--- checkpoints.queries.threads_by_metadata(kind=number)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
-
--- checkpoints.queries.threads_by_metadata(kind=true)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
-
--- checkpoints.queries.threads_by_metadata(kind=false)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
-
--- checkpoints.queries.threads_by_metadata(kind=null)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND NOT json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_key RETURNING JSON))
-AND json_equal(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
-    json_mergepatch(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
-      :match_key RETURNING JSON))
-
--- checkpoints.queries.threads_by_metadata(kind=container)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
-        :match_key RETURNING JSON), :match_pair RETURNING JSON))
-
--- checkpoints.snapshots.list_by_id(scope=log, until=True, after=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.checkpoint_id < :p_until
-AND (checkpoints.checkpoint_id < :p_checkpoint_id
-  OR checkpoints.checkpoint_id = :p_checkpoint_id
-  AND threads.thread_id >= :p_thread_id
-  AND (threads.thread_id > :p_thread_id
-    OR threads.thread_id = :p_thread_id
-    AND threads.namespace > :p_namespace))
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.snapshots.list_by_id(scope=log, until=True, after=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.checkpoint_id < :p_until
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.snapshots.list_by_id(scope=log, until=False, after=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE checkpoints.log_id = :k_log_id
-AND (checkpoints.checkpoint_id < :p_checkpoint_id
-  OR checkpoints.checkpoint_id = :p_checkpoint_id
-  AND threads.thread_id >= :p_thread_id
-  AND (threads.thread_id > :p_thread_id
-    OR threads.thread_id = :p_thread_id
-    AND threads.namespace > :p_namespace))
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.snapshots.list_by_id(scope=log, until=False, after=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE checkpoints.log_id = :k_log_id
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE threads.tenant = :k_tenant
-AND threads.namespace >= :k_namespace
-AND threads.namespace < :k_beyond
-AND threads.thread_id = :k_thread_id
-AND checkpoints.checkpoint_id < :p_until
-AND (checkpoints.checkpoint_id < :p_checkpoint_id
-  OR checkpoints.checkpoint_id = :p_checkpoint_id
-  AND threads.thread_id >= :p_thread_id
-  AND (threads.thread_id > :p_thread_id
-    OR threads.thread_id = :p_thread_id
-    AND threads.namespace > :p_namespace))
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE threads.tenant = :k_tenant
-AND threads.namespace >= :k_namespace
-AND threads.namespace < :k_beyond
-AND threads.thread_id = :k_thread_id
-AND checkpoints.checkpoint_id < :p_until
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE threads.tenant = :k_tenant
-AND threads.namespace >= :k_namespace
-AND threads.namespace < :k_beyond
-AND threads.thread_id = :k_thread_id
-AND (checkpoints.checkpoint_id < :p_checkpoint_id
-  OR checkpoints.checkpoint_id = :p_checkpoint_id
-  AND threads.thread_id >= :p_thread_id
-  AND (threads.thread_id > :p_thread_id
-    OR threads.thread_id = :p_thread_id
-    AND threads.namespace > :p_namespace))
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE threads.tenant = :k_tenant
-AND threads.namespace >= :k_namespace
-AND threads.namespace < :k_beyond
-AND threads.thread_id = :k_thread_id
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE threads.tenant = :k_tenant
-AND threads.namespace >= :k_namespace
-AND threads.namespace < :k_beyond
-AND checkpoints.checkpoint_id < :p_until
-AND (checkpoints.checkpoint_id < :p_checkpoint_id
-  OR checkpoints.checkpoint_id = :p_checkpoint_id
-  AND threads.thread_id >= :p_thread_id
-  AND (threads.thread_id > :p_thread_id
-    OR threads.thread_id = :p_thread_id
-    AND threads.namespace > :p_namespace))
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE threads.tenant = :k_tenant
-AND threads.namespace >= :k_namespace
-AND threads.namespace < :k_beyond
-AND checkpoints.checkpoint_id < :p_until
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE threads.tenant = :k_tenant
-AND threads.namespace >= :k_namespace
-AND threads.namespace < :k_beyond
-AND (checkpoints.checkpoint_id < :p_checkpoint_id
-  OR checkpoints.checkpoint_id = :p_checkpoint_id
-  AND threads.thread_id >= :p_thread_id
-  AND (threads.thread_id > :p_thread_id
-    OR threads.thread_id = :p_thread_id
-    AND threads.namespace > :p_namespace))
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE threads.tenant = :k_tenant
-AND threads.namespace >= :k_namespace
-AND threads.namespace < :k_beyond
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.snapshots.read_snapshot(which=latest)
+-- checkpoints.load.read_snapshot(which=newest)
 WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT (
@@ -585,7 +647,7 @@ AND deltas.label = (
     FROM checkpoints wanted
     WHERE wanted.log_id = :k_log_id))
 
--- checkpoints.snapshots.read_snapshot(which=named)
+-- checkpoints.load.read_snapshot(which=named)
 WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT (
@@ -631,7 +693,7 @@ AND deltas.entry_key >= :p_low
 AND deltas.entry_key < :p_high
 AND deltas.label = :p_checkpoint_id
 
--- checkpoints.snapshots.read_snapshot(which=highest)
+-- checkpoints.load.read_snapshot(which=highest)
 WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT (
@@ -705,7 +767,7 @@ AND deltas.label = (
     ORDER BY wanted.checkpoint_id DESC
     FETCH FIRST 1 ROWS ONLY))
 
--- checkpoints.snapshots.read_states()
+-- checkpoints.load.read_states()
 WITH needed(seq, base_seq) AS (
   SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
   FROM checkpoints
@@ -737,116 +799,54 @@ AND deltas.seq IN (
   FROM needed)
 ORDER BY deltas.seq
 
--- checkpoints.upkeep.erase_item()
-DELETE FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key = :k_key
-AND store_items.version = :p_version
-
--- checkpoints.upkeep.erase_origin()
-UPDATE threads
-SET forked_from=NULL, forked_seq=NULL
-WHERE threads.tenant = :k_tenant
-AND threads.forked_from = :k_thread_id
-
--- checkpoints.upkeep.erase_own()
-DELETE FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace >= :p_house
-AND store_items.namespace < :p_house_end
-
--- checkpoints.upkeep.erase_tenant(table=embeddings)
-DELETE FROM embeddings
-WHERE embeddings.tenant = :k_tenant
-
--- checkpoints.upkeep.erase_tenant(table=store_items)
-DELETE FROM store_items
-WHERE store_items.tenant = :k_tenant
-
--- checkpoints.upkeep.erase_tenant(table=entries)
-DELETE FROM deltas
-WHERE deltas.tenant = :k_tenant
-AND deltas.kind IN ('entry')
-
--- checkpoints.upkeep.erase_tenant(table=deltas)
-DELETE FROM deltas
-WHERE deltas.tenant = :k_tenant
-
--- checkpoints.upkeep.erase_tenant(table=checkpoints)
-DELETE FROM checkpoints
-WHERE checkpoints.tenant = :k_tenant
-
--- checkpoints.upkeep.erase_tenant(table=threads)
-DELETE FROM threads
-WHERE threads.tenant = :k_tenant
-
--- checkpoints.upkeep.list_in_order()
+-- checkpoints.rewrite.list_in_order()
 SELECT checkpoints.checkpoint_id, checkpoints.seq
 FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
 ORDER BY checkpoints.seq
 
--- checkpoints.upkeep.list_items(narrowed=False, after=False)
-SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace >= :k_namespace
-AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
-ORDER BY store_items.namespace, store_items.key
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.upkeep.list_items(narrowed=False, after=True)
-SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace >= :k_namespace
-AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
-AND store_items.namespace >= :p_namespace
-AND (store_items.namespace > :p_namespace
-  OR store_items.namespace = :p_namespace
-  AND store_items.key > :p_key)
-ORDER BY store_items.namespace, store_items.key
-FETCH FIRST :p_limit ROWS ONLY
-
--- checkpoints.upkeep.rewrite_delta()
+-- checkpoints.rewrite.rewrite_delta()
 UPDATE deltas
 SET kind=:p_kind, base_seq=:p_base_seq, depth=:p_depth, radix=:p_radix, codec=:p_codec,
   checksum=:p_checksum, payload=:p_payload
 WHERE deltas.log_id = :k_log_id
 AND deltas.seq = :p_seq
 
--- checkpoints.upkeep.rewrite_size()
+-- checkpoints.rewrite.rewrite_size()
 UPDATE checkpoints
 SET stored_size=:p_stored_size
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.seq = :p_seq
 
--- database.keymarks.mark_key()
-INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
-    updated_at, value)
-VALUES (:k_tenant, :namespace, :k_key, :meta, :version, :codec, :checksum, :p_now, :p_now, :value)
+-- checkpoints.save.find_saved()
+SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.checkpoint_id = :p_checkpoint_id
+AND checkpoints.created_at = :p_created_at
 
--- database.keymarks.read_marks(scope=tenant)
-SELECT store_items.tenant, store_items.key
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :namespace_1
-
--- database.keymarks.read_marks(scope=all)
-SELECT store_items.tenant, store_items.key
-FROM store_items
-WHERE store_items.namespace = :namespace_1
-
--- database.keymarks.unmark_key()
+-- database.key_registry.delete_key()
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :namespace_1
 AND store_items.key = :k_key
+
+-- database.key_registry.insert_key()
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
+    updated_at, value)
+VALUES (:k_tenant, :namespace, :k_key, :meta, :version, :codec, :checksum, :p_now, :p_now, :value)
+
+-- database.key_registry.read_registered_keys(scope=tenant)
+SELECT store_items.tenant, store_items.key
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :namespace_1
+
+-- database.key_registry.read_registered_keys(scope=all)
+SELECT store_items.tenant, store_items.key
+FROM store_items
+WHERE store_items.namespace = :namespace_1
 
 -- log.append.find_keys()
 SELECT deltas.entry_key, deltas.seq
@@ -4056,9 +4056,9 @@ AND store_items.codec = :p_was_codec
 AND store_items.checksum = :p_was_checksum
 
 -- search.checkpoints.read_found_checkpoints()
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace, checkpoints.log_id, deltas.search_text
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
 FROM checkpoints
 JOIN deltas ON deltas.log_id = checkpoints.log_id
 AND deltas.seq = checkpoints.seq
@@ -4191,9 +4191,9 @@ best AS (
     threads.namespace DESC, checkpoints.seq DESC
   OFFSET :p_offset ROWS
   FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.namespace, best.log_id, CAST(best.bits AS FLOAT) / CAST((
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening, deltas.search_text
 FROM best
@@ -4335,9 +4335,9 @@ best AS (
     threads.namespace DESC, checkpoints.seq DESC
   OFFSET :p_offset ROWS
   FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.namespace, best.log_id, CAST(best.bits AS FLOAT) / CAST((
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening, deltas.search_text
 FROM best
@@ -5183,7 +5183,7 @@ WHERE lower(coalesce(i.table_name, l.table_name, s.segment_name)) IN ('threads',
     'deltas', 'store_items', 'embeddings')
 GROUP BY s.segment_name, i.table_name, l.table_name
 
--- store.queries.count_items(below=False)
+-- store.read.count_items(below=False)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -5191,7 +5191,7 @@ AND store_items.namespace = :k_namespace
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
--- store.queries.count_items(below=True)
+-- store.read.count_items(below=True)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -5202,7 +5202,7 @@ AND NOT (store_items.namespace >= :k_house
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
--- store.queries.drop_expired()
+-- store.read.drop_expired()
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.expires_at <= :p_now
@@ -5213,7 +5213,7 @@ AND (store_items.namespace, store_items.key) IN (
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
--- store.queries.has_item()
+-- store.read.has_item()
 SELECT store_items.version
 FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -5222,7 +5222,7 @@ AND store_items.key = :k_key
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
--- store.queries.lifetimes_of_items()
+-- store.read.lifetimes_of_items()
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.lifetime
 FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -5236,14 +5236,14 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 AND store_items.lifetime IS NOT NULL
 
--- store.queries.list_expired()
+-- store.read.list_expired()
 SELECT store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.expires_at <= :p_now
 FETCH FIRST :p_limit ROWS ONLY
 
--- store.queries.list_items(order=newest, below=False, after=False)
+-- store.read.list_items(order=newest, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -5255,7 +5255,7 @@ AND (store_items.expires_at IS NULL
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- store.queries.list_items(order=newest, below=False, after=True)
+-- store.read.list_items(order=newest, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -5272,7 +5272,7 @@ AND (store_items.updated_at < :p_after_updated_at
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- store.queries.list_items(order=newest, below=True, after=False)
+-- store.read.list_items(order=newest, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -5287,7 +5287,7 @@ AND (store_items.expires_at IS NULL
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- store.queries.list_items(order=newest, below=True, after=True)
+-- store.read.list_items(order=newest, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -5307,7 +5307,7 @@ AND (store_items.updated_at < :p_after_updated_at
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- store.queries.list_items(order=key, below=False, after=False)
+-- store.read.list_items(order=key, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -5319,7 +5319,7 @@ AND (store_items.expires_at IS NULL
 ORDER BY store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
--- store.queries.list_items(order=key, below=False, after=True)
+-- store.read.list_items(order=key, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -5334,7 +5334,7 @@ AND (store_items.namespace > :p_after_namespace
 ORDER BY store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
--- store.queries.list_items(order=key, below=True, after=False)
+-- store.read.list_items(order=key, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -5349,7 +5349,7 @@ AND (store_items.expires_at IS NULL
 ORDER BY store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
--- store.queries.list_items(order=key, below=True, after=True)
+-- store.read.list_items(order=key, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -5367,7 +5367,7 @@ AND (store_items.namespace > :p_after_namespace
 ORDER BY store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
--- store.queries.list_keys(after=False)
+-- store.read.list_keys(after=False)
 SELECT store_items.key
 FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -5377,7 +5377,7 @@ AND (store_items.expires_at IS NULL
 ORDER BY store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
--- store.queries.list_keys(after=True)
+-- store.read.list_keys(after=True)
 SELECT store_items.key
 FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -5388,7 +5388,7 @@ AND store_items.key > :p_after_key
 ORDER BY store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
--- store.queries.list_paths()
+-- store.read.list_paths()
 WITH paths(place) AS (
   SELECT (
     SELECT min(later.namespace) AS min_1
@@ -5419,7 +5419,7 @@ FROM paths
 WHERE paths.place IS NOT NULL
 FETCH FIRST :p_limit ROWS ONLY
 
--- store.queries.other_size(below=False)
+-- store.read.other_size(below=False)
 SELECT embeddings.dimensions
 FROM embeddings
 WHERE embeddings.tenant = :k_tenant
@@ -5427,7 +5427,7 @@ AND embeddings.namespace = :k_namespace
 AND embeddings.model = :p_model
 FETCH FIRST 1 ROWS ONLY
 
--- store.queries.other_size(below=True)
+-- store.read.other_size(below=True)
 SELECT embeddings.dimensions
 FROM embeddings
 WHERE embeddings.tenant = :k_tenant
@@ -5438,7 +5438,7 @@ AND NOT (embeddings.namespace >= :k_house
 AND embeddings.model = :p_model
 FETCH FIRST 1 ROWS ONLY
 
--- store.queries.read_item()
+-- store.read.read_item()
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -5449,7 +5449,7 @@ AND store_items.key = :k_key
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
--- store.queries.read_items()
+-- store.read.read_items()
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -5464,7 +5464,7 @@ AND (store_items.namespace, store_items.key) IN (
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
--- store.queries.read_vector()
+-- store.read.read_vector()
 SELECT embeddings.vector
 FROM embeddings
 WHERE embeddings.tenant = :k_tenant
@@ -5482,7 +5482,7 @@ AND (EXISTS (
     AND (store_items.expires_at IS NULL
       OR store_items.expires_at > :p_now)))
 
--- store.queries.vectors_of_items()
+-- store.read.vectors_of_items()
 SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
   embeddings.vector
 FROM embeddings
@@ -5494,7 +5494,7 @@ AND (embeddings.namespace, embeddings.key) IN (
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
--- store.writing.change_item(expected=any)
+-- store.write.change_item(expected=any)
 UPDATE store_items
 SET meta=:p_meta, version=CASE
 WHEN (store_items.expires_at IS NULL
@@ -5511,7 +5511,7 @@ AND store_items.key = :k_key
 RETURNING store_items.version
 INTO :ret_0
 
--- store.writing.change_item(expected=none)
+-- store.write.change_item(expected=none)
 UPDATE store_items
 SET meta=:p_meta, version=CASE
 WHEN (store_items.expires_at IS NULL
@@ -5530,12 +5530,12 @@ AND NOT (store_items.expires_at IS NULL
 RETURNING store_items.version
 INTO :ret_0
 
--- store.writing.clear_items(below=False)
+-- store.write.clear_items(below=False)
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 
--- store.writing.clear_items(below=True)
+-- store.write.clear_items(below=True)
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
@@ -5543,7 +5543,7 @@ AND store_items.namespace < :k_beyond
 AND NOT (store_items.namespace >= :k_house
   AND store_items.namespace < :k_house_end)
 
--- store.writing.date_item()
+-- store.write.date_item()
 UPDATE store_items
 SET created_at=coalesce(:p_created_at, store_items.created_at), updated_at=coalesce(:p_updated_at,
     store_items.updated_at), expires_at=coalesce(:p_expires_at, store_items.expires_at)
@@ -5551,13 +5551,13 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 
--- store.writing.drop_vectors()
+-- store.write.drop_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = :k_tenant
 AND embeddings.namespace = :k_namespace
 AND embeddings.key = :k_key
 
--- store.writing.drop_vectors_of()
+-- store.write.drop_vectors_of()
 DELETE FROM embeddings
 WHERE embeddings.tenant = :k_tenant
 AND (embeddings.namespace, embeddings.key) IN (
@@ -5567,14 +5567,14 @@ AND (embeddings.namespace, embeddings.key) IN (
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
--- store.writing.drop_vectors_of_model()
+-- store.write.drop_vectors_of_model()
 DELETE FROM embeddings
 WHERE embeddings.tenant = :k_tenant
 AND embeddings.namespace = :k_namespace
 AND embeddings.key = :k_key
 AND embeddings.model = :p_model
 
--- store.writing.lock_item()
+-- store.write.lock_item()
 SELECT store_items.version
 FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -5584,13 +5584,13 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 FOR UPDATE
 
--- store.writing.new_item()
+-- store.write.new_item()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
     field_terms, created_at, updated_at, expires_at, lifetime, value)
 VALUES (:k_tenant, :k_namespace, :k_key, :p_meta, 1, :p_codec, :p_checksum, :p_search_text,
     :p_field_terms, :p_updated_at, :p_updated_at, :p_expires_at, :p_lifetime, :p_value)
 
--- store.writing.prolong_item()
+-- store.write.prolong_item()
 UPDATE store_items
 SET expires_at=:p_expires_at
 WHERE store_items.tenant = :k_tenant
@@ -5602,7 +5602,7 @@ AND store_items.expires_at < :p_expires_at
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
--- store.writing.put_item(expected=version)
+-- store.write.put_item(expected=version)
 UPDATE store_items
 SET meta=:p_meta, version=CASE
 WHEN (store_items.expires_at IS NULL
@@ -5622,7 +5622,7 @@ AND store_items.version = :p_expected
 RETURNING store_items.version
 INTO :ret_0
 
--- store.writing.put_item(expected=item)
+-- store.write.put_item(expected=item)
 UPDATE store_items
 SET meta=:p_meta, version=CASE
 WHEN (store_items.expires_at IS NULL
@@ -5643,12 +5643,12 @@ AND store_items.created_at = :p_born
 RETURNING store_items.version
 INTO :ret_0
 
--- store.writing.put_vector(native=True)
+-- store.write.put_vector(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
 VALUES (:k_tenant, :k_namespace, :k_key, :p_field, :p_model, :p_part, :p_dimensions, :p_change,
     :p_vector)
 
--- store.writing.remove_item(expected=any)
+-- store.write.remove_item(expected=any)
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
@@ -5656,7 +5656,7 @@ AND store_items.key = :k_key
 RETURNING store_items.expires_at
 INTO :ret_0
 
--- store.writing.remove_item(expected=version)
+-- store.write.remove_item(expected=version)
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
@@ -5667,7 +5667,7 @@ AND store_items.version = :p_expected
 RETURNING store_items.expires_at
 INTO :ret_0
 
--- store.writing.remove_item(expected=item)
+-- store.write.remove_item(expected=item)
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
@@ -5679,7 +5679,7 @@ AND store_items.created_at = :p_born
 RETURNING store_items.expires_at
 INTO :ret_0
 
--- store.writing.remove_items()
+-- store.write.remove_items()
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND (store_items.namespace, store_items.key) IN (

@@ -1,15 +1,319 @@
--- checkpoints.queries.find_saved()
-SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id
+-- checkpoints.erase.erase_item()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND store_items.version = $4::BIGINT
+
+-- checkpoints.erase.erase_origin()
+UPDATE threads
+SET forked_from=NULL, forked_seq=NULL
+WHERE threads.tenant = $1::VARCHAR
+AND threads.forked_from = $2::VARCHAR
+
+-- checkpoints.erase.erase_own()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+
+-- checkpoints.erase.erase_tenant(table=embeddings)
+DELETE FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+
+-- checkpoints.erase.erase_tenant(table=store_items)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+
+-- checkpoints.erase.erase_tenant(table=entries)
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+AND deltas.kind IN ('entry')
+
+-- checkpoints.erase.erase_tenant(table=deltas)
+DELETE FROM deltas
+WHERE deltas.tenant = $1::VARCHAR
+
+-- checkpoints.erase.erase_tenant(table=checkpoints)
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = $1::VARCHAR
+
+-- checkpoints.erase.erase_tenant(table=threads)
+DELETE FROM threads
+WHERE threads.tenant = $1::VARCHAR
+
+-- checkpoints.erase.list_items(narrowed=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $6
+
+-- checkpoints.erase.list_items(narrowed=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+AND store_items.namespace >= $6::VARCHAR
+AND (store_items.namespace > $6::VARCHAR
+  OR store_items.namespace = $6::VARCHAR
+  AND store_items.key > $7::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $8
+
+-- checkpoints.erase.list_items(narrowed=True, after=False)
+WITH within AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items
+  WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
+          coalesce(store_items.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+JOIN within ON within.namespace = store_items.namespace
+AND within.key = store_items.key
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $7
+
+-- checkpoints.erase.list_items(narrowed=True, after=True)
+WITH within AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items
+  WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
+          coalesce(store_items.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
+FROM store_items
+JOIN within ON within.namespace = store_items.namespace
+AND within.key = store_items.key
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+AND store_items.namespace >= $7::VARCHAR
+AND (store_items.namespace > $7::VARCHAR
+  OR store_items.namespace = $7::VARCHAR
+  AND store_items.key > $8::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $9
+
+-- checkpoints.listing.list_by_id(scope=log, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.log_id = $1::UUID
-AND checkpoints.checkpoint_id = $2::VARCHAR
-AND checkpoints.created_at = $3::TIMESTAMP WITH TIME ZONE
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.checkpoint_id < $3::VARCHAR
+AND (checkpoints.checkpoint_id < $4::VARCHAR
+  OR checkpoints.checkpoint_id = $4::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $7
 
--- checkpoints.queries.list_by_metadata(kind=text)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_id(scope=log, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.checkpoint_id < $3::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- checkpoints.listing.list_by_id(scope=log, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND (checkpoints.checkpoint_id < $3::VARCHAR
+  OR checkpoints.checkpoint_id = $3::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($4::VARCHAR, $5::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- checkpoints.listing.list_by_id(scope=log, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $3
+
+-- checkpoints.listing.list_by_id(scope=thread, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND threads.thread_id = $5::VARCHAR
+AND checkpoints.checkpoint_id < $6::VARCHAR
+AND (checkpoints.checkpoint_id < $7::VARCHAR
+  OR checkpoints.checkpoint_id = $7::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($8::VARCHAR, $9::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $10
+
+-- checkpoints.listing.list_by_id(scope=thread, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND threads.thread_id = $5::VARCHAR
+AND checkpoints.checkpoint_id < $6::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- checkpoints.listing.list_by_id(scope=thread, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND threads.thread_id = $5::VARCHAR
+AND (checkpoints.checkpoint_id < $6::VARCHAR
+  OR checkpoints.checkpoint_id = $6::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- checkpoints.listing.list_by_id(scope=thread, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND threads.thread_id = $5::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND checkpoints.checkpoint_id < $5::VARCHAR
+AND (checkpoints.checkpoint_id < $6::VARCHAR
+  OR checkpoints.checkpoint_id = $6::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND checkpoints.checkpoint_id < $5::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND (checkpoints.checkpoint_id < $5::VARCHAR
+  OR checkpoints.checkpoint_id = $5::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- checkpoints.listing.list_by_metadata(kind=text)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -23,10 +327,10 @@ AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::V
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT $6
 
--- checkpoints.queries.list_by_metadata(kind=number)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_metadata(kind=number)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -40,10 +344,10 @@ AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::V
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT $6
 
--- checkpoints.queries.list_by_metadata(kind=true)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_metadata(kind=true)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -57,10 +361,10 @@ AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::V
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT $6
 
--- checkpoints.queries.list_by_metadata(kind=false)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_metadata(kind=false)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -74,10 +378,10 @@ AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::V
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT $6
 
--- checkpoints.queries.list_by_metadata(kind=null)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_metadata(kind=null)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -91,10 +395,10 @@ AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::V
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT $6
 
--- checkpoints.queries.list_by_metadata(kind=container)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_metadata(kind=container)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -108,10 +412,10 @@ AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::V
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT $6
 
--- checkpoints.queries.list_names(before=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_names(before=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -122,10 +426,10 @@ AND checkpoints.seq < $3::BIGINT
 ORDER BY checkpoints.seq DESC
 LIMIT $4
 
--- checkpoints.queries.list_names(before=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_names(before=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -135,13 +439,13 @@ WHERE checkpoints.log_id = $2::UUID
 ORDER BY checkpoints.seq DESC
 LIMIT $3
 
--- checkpoints.queries.list_newest()
-SELECT heads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_newest()
+SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN (
-  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   JOIN checkpoints AS newest ON newest.log_id = threads.log_id
   AND newest.checkpoint_id = threads.head_id
@@ -155,7 +459,7 @@ JOIN (
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT $4
 
--- checkpoints.queries.list_runs()
+-- checkpoints.listing.list_runs()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
@@ -170,7 +474,7 @@ AND threads.namespace >= $3::VARCHAR
 AND threads.namespace < $4::VARCHAR
 ORDER BY threads.thread_id, threads.namespace
 
--- checkpoints.queries.measure()
+-- checkpoints.listing.measure()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), $1::INTEGER) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3, coalesce(sum(CASE
     WHEN (deltas.kind IN ('snapshot')) THEN $3::INTEGER
@@ -184,7 +488,67 @@ JOIN deltas ON deltas.log_id = checkpoints.log_id
 AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = $7::UUID
 
--- checkpoints.queries.read_chain(which=latest)
+-- checkpoints.listing.read_name()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.checkpoint_id = $3::VARCHAR
+
+-- checkpoints.listing.threads_by_metadata(kind=text)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.threads_by_metadata(kind=number)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.threads_by_metadata(kind=true)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.threads_by_metadata(kind=false)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.threads_by_metadata(kind=null)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.threads_by_metadata(kind=container)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.load.read_chain(which=newest)
 WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
@@ -215,7 +579,7 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
 FROM chain
 ORDER BY chain.seq
 
--- checkpoints.queries.read_chain(which=named)
+-- checkpoints.load.read_chain(which=named)
 WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
@@ -247,267 +611,7 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
 FROM chain
 ORDER BY chain.seq
 
--- checkpoints.queries.read_name()
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE checkpoints.log_id = $2::UUID
-AND checkpoints.checkpoint_id = $3::VARCHAR
-
--- checkpoints.queries.threads_by_metadata(kind=text)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.queries.threads_by_metadata(kind=number)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.queries.threads_by_metadata(kind=true)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.queries.threads_by_metadata(kind=false)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.queries.threads_by_metadata(kind=null)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.queries.threads_by_metadata(kind=container)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.snapshots.list_by_id(scope=log, until=True, after=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE checkpoints.log_id = $2::UUID
-AND checkpoints.checkpoint_id < $3::VARCHAR
-AND (checkpoints.checkpoint_id < $4::VARCHAR
-  OR checkpoints.checkpoint_id = $4::VARCHAR
-  AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT $7
-
--- checkpoints.snapshots.list_by_id(scope=log, until=True, after=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE checkpoints.log_id = $2::UUID
-AND checkpoints.checkpoint_id < $3::VARCHAR
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT $4
-
--- checkpoints.snapshots.list_by_id(scope=log, until=False, after=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE checkpoints.log_id = $2::UUID
-AND (checkpoints.checkpoint_id < $3::VARCHAR
-  OR checkpoints.checkpoint_id = $3::VARCHAR
-  AND (threads.thread_id, threads.namespace) > ($4::VARCHAR, $5::VARCHAR))
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT $6
-
--- checkpoints.snapshots.list_by_id(scope=log, until=False, after=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE checkpoints.log_id = $2::UUID
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT $3
-
--- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE threads.tenant = $2::VARCHAR
-AND threads.namespace >= $3::VARCHAR
-AND threads.namespace < $4::VARCHAR
-AND threads.thread_id = $5::VARCHAR
-AND checkpoints.checkpoint_id < $6::VARCHAR
-AND (checkpoints.checkpoint_id < $7::VARCHAR
-  OR checkpoints.checkpoint_id = $7::VARCHAR
-  AND (threads.thread_id, threads.namespace) > ($8::VARCHAR, $9::VARCHAR))
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT $10
-
--- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE threads.tenant = $2::VARCHAR
-AND threads.namespace >= $3::VARCHAR
-AND threads.namespace < $4::VARCHAR
-AND threads.thread_id = $5::VARCHAR
-AND checkpoints.checkpoint_id < $6::VARCHAR
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT $7
-
--- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE threads.tenant = $2::VARCHAR
-AND threads.namespace >= $3::VARCHAR
-AND threads.namespace < $4::VARCHAR
-AND threads.thread_id = $5::VARCHAR
-AND (checkpoints.checkpoint_id < $6::VARCHAR
-  OR checkpoints.checkpoint_id = $6::VARCHAR
-  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT $9
-
--- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE threads.tenant = $2::VARCHAR
-AND threads.namespace >= $3::VARCHAR
-AND threads.namespace < $4::VARCHAR
-AND threads.thread_id = $5::VARCHAR
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT $6
-
--- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE threads.tenant = $2::VARCHAR
-AND threads.namespace >= $3::VARCHAR
-AND threads.namespace < $4::VARCHAR
-AND checkpoints.checkpoint_id < $5::VARCHAR
-AND (checkpoints.checkpoint_id < $6::VARCHAR
-  OR checkpoints.checkpoint_id = $6::VARCHAR
-  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT $9
-
--- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE threads.tenant = $2::VARCHAR
-AND threads.namespace >= $3::VARCHAR
-AND threads.namespace < $4::VARCHAR
-AND checkpoints.checkpoint_id < $5::VARCHAR
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT $6
-
--- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE threads.tenant = $2::VARCHAR
-AND threads.namespace >= $3::VARCHAR
-AND threads.namespace < $4::VARCHAR
-AND (checkpoints.checkpoint_id < $5::VARCHAR
-  OR checkpoints.checkpoint_id = $5::VARCHAR
-  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT $8
-
--- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE threads.tenant = $2::VARCHAR
-AND threads.namespace >= $3::VARCHAR
-AND threads.namespace < $4::VARCHAR
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT $5
-
--- checkpoints.snapshots.read_snapshot(which=latest)
+-- checkpoints.load.read_snapshot(which=newest)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
     checksum, payload) AS (
   SELECT (
@@ -573,7 +677,7 @@ AND deltas.label = (
     FROM checkpoints AS wanted
     WHERE wanted.log_id = $1::UUID))
 
--- checkpoints.snapshots.read_snapshot(which=named)
+-- checkpoints.load.read_snapshot(which=named)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
     checksum, payload) AS (
   SELECT (
@@ -619,7 +723,7 @@ AND deltas.entry_key >= $4::VARCHAR
 AND deltas.entry_key < $5::VARCHAR
 AND deltas.label = $2::VARCHAR
 
--- checkpoints.snapshots.read_snapshot(which=highest)
+-- checkpoints.load.read_snapshot(which=highest)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
     checksum, payload) AS (
   SELECT (
@@ -693,7 +797,7 @@ AND deltas.label = (
     ORDER BY wanted.checkpoint_id DESC
     LIMIT $4::INTEGER))
 
--- checkpoints.snapshots.read_states()
+-- checkpoints.load.read_states()
 WITH RECURSIVE needed(seq, base_seq) AS (
   SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
   FROM checkpoints
@@ -725,138 +829,40 @@ AND deltas.seq IN (
   FROM needed)
 ORDER BY deltas.seq
 
--- checkpoints.upkeep.erase_item()
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
-AND store_items.version = $4::BIGINT
-
--- checkpoints.upkeep.erase_origin()
-UPDATE threads
-SET forked_from=NULL, forked_seq=NULL
-WHERE threads.tenant = $1::VARCHAR
-AND threads.forked_from = $2::VARCHAR
-
--- checkpoints.upkeep.erase_own()
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace >= $2::VARCHAR
-AND store_items.namespace < $3::VARCHAR
-
--- checkpoints.upkeep.erase_tenant(table=embeddings)
-DELETE FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-
--- checkpoints.upkeep.erase_tenant(table=store_items)
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-
--- checkpoints.upkeep.erase_tenant(table=entries)
-DELETE FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.kind IN ('entry')
-
--- checkpoints.upkeep.erase_tenant(table=deltas)
-DELETE FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-
--- checkpoints.upkeep.erase_tenant(table=checkpoints)
-DELETE FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-
--- checkpoints.upkeep.erase_tenant(table=threads)
-DELETE FROM threads
-WHERE threads.tenant = $1::VARCHAR
-
--- checkpoints.upkeep.list_in_order()
+-- checkpoints.rewrite.list_in_order()
 SELECT checkpoints.checkpoint_id, checkpoints.seq
 FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
 ORDER BY checkpoints.seq
 
--- checkpoints.upkeep.list_items(narrowed=False, after=False)
-SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace >= $2::VARCHAR
-AND store_items.namespace < $3::VARCHAR
-AND NOT (store_items.namespace >= $4::VARCHAR
-  AND store_items.namespace < $5::VARCHAR)
-ORDER BY store_items.namespace, store_items.key
-LIMIT $6
-
--- checkpoints.upkeep.list_items(narrowed=False, after=True)
-SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace >= $2::VARCHAR
-AND store_items.namespace < $3::VARCHAR
-AND NOT (store_items.namespace >= $4::VARCHAR
-  AND store_items.namespace < $5::VARCHAR)
-AND store_items.namespace >= $6::VARCHAR
-AND (store_items.namespace > $6::VARCHAR
-  OR store_items.namespace = $6::VARCHAR
-  AND store_items.key > $7::VARCHAR)
-ORDER BY store_items.namespace, store_items.key
-LIMIT $8
-
--- checkpoints.upkeep.list_items(narrowed=True, after=False)
-WITH within AS MATERIALIZED (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
-  FROM store_items
-  WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
-          coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
-SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
-FROM store_items
-JOIN within ON within.namespace = store_items.namespace
-AND within.key = store_items.key
-WHERE store_items.tenant = $2::VARCHAR
-AND store_items.namespace >= $3::VARCHAR
-AND store_items.namespace < $4::VARCHAR
-AND NOT (store_items.namespace >= $5::VARCHAR
-  AND store_items.namespace < $6::VARCHAR)
-ORDER BY store_items.namespace, store_items.key
-LIMIT $7
-
--- checkpoints.upkeep.list_items(narrowed=True, after=True)
-WITH within AS MATERIALIZED (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
-  FROM store_items
-  WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
-          coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
-SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
-FROM store_items
-JOIN within ON within.namespace = store_items.namespace
-AND within.key = store_items.key
-WHERE store_items.tenant = $2::VARCHAR
-AND store_items.namespace >= $3::VARCHAR
-AND store_items.namespace < $4::VARCHAR
-AND NOT (store_items.namespace >= $5::VARCHAR
-  AND store_items.namespace < $6::VARCHAR)
-AND store_items.namespace >= $7::VARCHAR
-AND (store_items.namespace > $7::VARCHAR
-  OR store_items.namespace = $7::VARCHAR
-  AND store_items.key > $8::VARCHAR)
-ORDER BY store_items.namespace, store_items.key
-LIMIT $9
-
--- checkpoints.upkeep.rewrite_delta()
+-- checkpoints.rewrite.rewrite_delta()
 UPDATE deltas
 SET kind=$1::VARCHAR, base_seq=$2::BIGINT, depth=$3::INTEGER, radix=$4::SMALLINT,
   codec=$5::VARCHAR, checksum=$6::BIGINT, payload=$7::BYTEA
 WHERE deltas.log_id = $8::UUID
 AND deltas.seq = $9::BIGINT
 
--- checkpoints.upkeep.rewrite_size()
+-- checkpoints.rewrite.rewrite_size()
 UPDATE checkpoints
 SET stored_size=$1::BIGINT
 WHERE checkpoints.log_id = $2::UUID
 AND checkpoints.seq = $3::BIGINT
 
--- database.keymarks.mark_key()
+-- checkpoints.save.find_saved()
+SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.checkpoint_id = $2::VARCHAR
+AND checkpoints.created_at = $3::TIMESTAMP WITH TIME ZONE
+
+-- database.key_registry.delete_key()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+
+-- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
     updated_at, value)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHAR, $7::BIGINT,
@@ -864,22 +870,16 @@ VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHA
 ON CONFLICT (tenant, namespace, key)
 DO UPDATE SET updated_at = $8::TIMESTAMP WITH TIME ZONE
 
--- database.keymarks.read_marks(scope=tenant)
+-- database.key_registry.read_registered_keys(scope=tenant)
 SELECT store_items.tenant, store_items.key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
 
--- database.keymarks.read_marks(scope=all)
+-- database.key_registry.read_registered_keys(scope=all)
 SELECT store_items.tenant, store_items.key
 FROM store_items
 WHERE store_items.namespace = $1::VARCHAR
-
--- database.keymarks.unmark_key()
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
 
 -- log.append.find_keys()
 SELECT deltas.entry_key, deltas.seq
@@ -6502,9 +6502,9 @@ AND store_items.codec = $9::VARCHAR
 AND store_items.checksum = $10::BIGINT
 
 -- search.checkpoints.read_found_checkpoints()
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace, checkpoints.log_id, deltas.search_text
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
 FROM checkpoints
 JOIN deltas ON deltas.log_id = checkpoints.log_id
 AND deltas.seq = checkpoints.seq
@@ -6634,9 +6634,9 @@ ranked AS (
     threads.namespace DESC, checkpoints.seq DESC
   LIMIT $6
   OFFSET $7::INTEGER)
-SELECT best.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.namespace, best.log_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening,
   deltas.search_text
@@ -6777,9 +6777,9 @@ ranked AS (
     threads.namespace DESC, checkpoints.seq DESC
   LIMIT $7
   OFFSET $8::INTEGER)
-SELECT best.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.namespace, best.log_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening,
   deltas.search_text
@@ -8357,7 +8357,7 @@ VACUUM (FULL, ANALYZE) embeddings
 -- space.reclaiming.vacuum_table(table=embeddings, full=False)
 VACUUM (ANALYZE) embeddings
 
--- store.queries.count_items(below=False)
+-- store.read.count_items(below=False)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -8365,7 +8365,7 @@ AND store_items.namespace = $2::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 
--- store.queries.count_items(below=True)
+-- store.read.count_items(below=True)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -8376,7 +8376,7 @@ AND NOT (store_items.namespace >= $4::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
 
--- store.queries.drop_expired()
+-- store.read.drop_expired()
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
@@ -8386,7 +8386,7 @@ AND (store_items.namespace, store_items.key) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
 
--- store.queries.has_item()
+-- store.read.has_item()
 SELECT store_items.version
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -8395,7 +8395,7 @@ AND store_items.key = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 
--- store.queries.lifetimes_of_items()
+-- store.read.lifetimes_of_items()
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.lifetime
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -8408,14 +8408,14 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 AND store_items.lifetime IS NOT NULL
 
--- store.queries.list_expired()
+-- store.read.list_expired()
 SELECT store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
 LIMIT $3
 
--- store.queries.list_items(order=newest, below=False, after=False)
+-- store.read.list_items(order=newest, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -8427,7 +8427,7 @@ AND (store_items.expires_at IS NULL
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 LIMIT $4
 
--- store.queries.list_items(order=newest, below=False, after=True)
+-- store.read.list_items(order=newest, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -8444,7 +8444,7 @@ AND (store_items.updated_at < $4::TIMESTAMP WITH TIME ZONE
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 LIMIT $7
 
--- store.queries.list_items(order=newest, below=True, after=False)
+-- store.read.list_items(order=newest, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -8459,7 +8459,7 @@ AND (store_items.expires_at IS NULL
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 LIMIT $7
 
--- store.queries.list_items(order=newest, below=True, after=True)
+-- store.read.list_items(order=newest, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -8479,7 +8479,7 @@ AND (store_items.updated_at < $7::TIMESTAMP WITH TIME ZONE
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 LIMIT $10
 
--- store.queries.list_items(order=key, below=False, after=False)
+-- store.read.list_items(order=key, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -8491,7 +8491,7 @@ AND (store_items.expires_at IS NULL
 ORDER BY store_items.namespace, store_items.key
 LIMIT $4
 
--- store.queries.list_items(order=key, below=False, after=True)
+-- store.read.list_items(order=key, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -8506,7 +8506,7 @@ AND (store_items.namespace > $4::VARCHAR
 ORDER BY store_items.namespace, store_items.key
 LIMIT $6
 
--- store.queries.list_items(order=key, below=True, after=False)
+-- store.read.list_items(order=key, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -8521,7 +8521,7 @@ AND (store_items.expires_at IS NULL
 ORDER BY store_items.namespace, store_items.key
 LIMIT $7
 
--- store.queries.list_items(order=key, below=True, after=True)
+-- store.read.list_items(order=key, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -8539,7 +8539,7 @@ AND (store_items.namespace > $7::VARCHAR
 ORDER BY store_items.namespace, store_items.key
 LIMIT $9
 
--- store.queries.list_keys(after=False)
+-- store.read.list_keys(after=False)
 SELECT store_items.key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -8549,7 +8549,7 @@ AND (store_items.expires_at IS NULL
 ORDER BY store_items.key
 LIMIT $4
 
--- store.queries.list_keys(after=True)
+-- store.read.list_keys(after=True)
 SELECT store_items.key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -8560,7 +8560,7 @@ AND store_items.key > $4::VARCHAR
 ORDER BY store_items.key
 LIMIT $5
 
--- store.queries.list_paths()
+-- store.read.list_paths()
 WITH RECURSIVE paths(place) AS (
   SELECT (
     SELECT min(later.namespace) AS min_1
@@ -8590,7 +8590,7 @@ FROM paths
 WHERE paths.place IS NOT NULL
 LIMIT $7
 
--- store.queries.other_size(below=False)
+-- store.read.other_size(below=False)
 SELECT embeddings.dimensions
 FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
@@ -8598,7 +8598,7 @@ AND embeddings.namespace = $2::VARCHAR
 AND embeddings.model = $3::VARCHAR
 LIMIT $4::INTEGER
 
--- store.queries.other_size(below=True)
+-- store.read.other_size(below=True)
 SELECT embeddings.dimensions
 FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
@@ -8609,7 +8609,7 @@ AND NOT (embeddings.namespace >= $4::VARCHAR
 AND embeddings.model = $6::VARCHAR
 LIMIT $7::INTEGER
 
--- store.queries.read_item()
+-- store.read.read_item()
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -8620,7 +8620,7 @@ AND store_items.key = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 
--- store.queries.read_items()
+-- store.read.read_items()
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -8634,7 +8634,7 @@ AND (store_items.namespace, store_items.key) IN (
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 
--- store.queries.read_vector()
+-- store.read.read_vector()
 SELECT embeddings.vector
 FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
@@ -8652,7 +8652,7 @@ AND (EXISTS (
     AND (store_items.expires_at IS NULL
       OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)))
 
--- store.queries.vectors_of_items()
+-- store.read.vectors_of_items()
 SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
   embeddings.vector
 FROM embeddings
@@ -8663,12 +8663,12 @@ AND (embeddings.namespace, embeddings.key) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- store.writing.clear_items(below=False)
+-- store.write.clear_items(below=False)
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
 
--- store.writing.clear_items(below=True)
+-- store.write.clear_items(below=True)
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace >= $2::VARCHAR
@@ -8676,7 +8676,7 @@ AND store_items.namespace < $3::VARCHAR
 AND NOT (store_items.namespace >= $4::VARCHAR
   AND store_items.namespace < $5::VARCHAR)
 
--- store.writing.date_item()
+-- store.write.date_item()
 UPDATE store_items
 SET created_at=coalesce($1::TIMESTAMP WITH TIME ZONE, store_items.created_at),
   updated_at=coalesce($2::TIMESTAMP WITH TIME ZONE, store_items.updated_at),
@@ -8685,7 +8685,7 @@ WHERE store_items.tenant = $4::VARCHAR
 AND store_items.namespace = $5::VARCHAR
 AND store_items.key = $6::VARCHAR
 
--- store.writing.drop_other_vectors()
+-- store.write.drop_other_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 AND embeddings.namespace = $2::VARCHAR
@@ -8700,13 +8700,13 @@ AND NOT (EXISTS (
     AND embeddings.model = listed.model
     AND CAST(embeddings.part AS TEXT) = listed.part))
 
--- store.writing.drop_vectors()
+-- store.write.drop_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 AND embeddings.namespace = $2::VARCHAR
 AND embeddings.key = $3::VARCHAR
 
--- store.writing.drop_vectors_of()
+-- store.write.drop_vectors_of()
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 AND (embeddings.namespace, embeddings.key) IN (
@@ -8715,14 +8715,14 @@ AND (embeddings.namespace, embeddings.key) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- store.writing.drop_vectors_of_model()
+-- store.write.drop_vectors_of_model()
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 AND embeddings.namespace = $2::VARCHAR
 AND embeddings.key = $3::VARCHAR
 AND embeddings.model = $4::VARCHAR
 
--- store.writing.lock_item()
+-- store.write.lock_item()
 SELECT store_items.version
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -8732,7 +8732,7 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 FOR UPDATE OF store_items
 
--- store.writing.prolong_item()
+-- store.write.prolong_item()
 UPDATE store_items
 SET expires_at=$1::TIMESTAMP WITH TIME ZONE
 WHERE store_items.tenant = $2::VARCHAR
@@ -8744,7 +8744,7 @@ AND store_items.expires_at < $1::TIMESTAMP WITH TIME ZONE
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
 
--- store.writing.put_alone(expected=any)
+-- store.write.put_alone(expected=any)
 WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
       search_text, field_terms, created_at, updated_at, expires_at, lifetime, value)
   VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
@@ -8771,7 +8771,7 @@ gone AS (DELETE FROM embeddings
 SELECT item.version
 FROM item
 
--- store.writing.put_alone(expected=none)
+-- store.write.put_alone(expected=none)
 WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
       search_text, field_terms, created_at, updated_at, expires_at, lifetime, value)
   VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
@@ -8800,7 +8800,7 @@ gone AS (DELETE FROM embeddings
 SELECT item.version
 FROM item
 
--- store.writing.put_alone(expected=version)
+-- store.write.put_alone(expected=version)
 WITH item AS (UPDATE store_items
   SET meta=$4::JSONB, version=CASE
   WHEN (store_items.expires_at IS NULL
@@ -8828,7 +8828,7 @@ gone AS (DELETE FROM embeddings
 SELECT item.version
 FROM item
 
--- store.writing.put_alone(expected=item)
+-- store.write.put_alone(expected=item)
 WITH item AS (UPDATE store_items
   SET meta=$4::JSONB, version=CASE
   WHEN (store_items.expires_at IS NULL
@@ -8857,7 +8857,7 @@ gone AS (DELETE FROM embeddings
 SELECT item.version
 FROM item
 
--- store.writing.put_item(expected=any)
+-- store.write.put_item(expected=any)
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
     field_terms, created_at, updated_at, expires_at, lifetime, value)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
@@ -8875,7 +8875,7 @@ ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE
   expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
 RETURNING store_items.version
 
--- store.writing.put_item(expected=none)
+-- store.write.put_item(expected=none)
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
     field_terms, created_at, updated_at, expires_at, lifetime, value)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
@@ -8895,7 +8895,7 @@ WHERE NOT (store_items.expires_at IS NULL
   OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE)
 RETURNING store_items.version
 
--- store.writing.put_item(expected=version)
+-- store.write.put_item(expected=version)
 UPDATE store_items
 SET meta=$1::JSONB, version=CASE
 WHEN (store_items.expires_at IS NULL
@@ -8914,7 +8914,7 @@ AND (store_items.expires_at IS NULL
 AND store_items.version = $15::BIGINT
 RETURNING store_items.version
 
--- store.writing.put_item(expected=item)
+-- store.write.put_item(expected=item)
 UPDATE store_items
 SET meta=$1::JSONB, version=CASE
 WHEN (store_items.expires_at IS NULL
@@ -8934,7 +8934,7 @@ AND store_items.version = $15::BIGINT
 AND store_items.created_at = $16::TIMESTAMP WITH TIME ZONE
 RETURNING store_items.version
 
--- store.writing.put_items()
+-- store.write.put_items()
 WITH i_rows AS (
   SELECT i_given.namespace AS namespace, i_given.key AS key, CAST(i_given.meta AS JSONB) AS meta,
     i_given.checksum AS checksum, i_given.search_text AS search_text,
@@ -8964,28 +8964,28 @@ ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = exc
   lifetime = excluded.lifetime, value = excluded.value
 RETURNING store_items.namespace, store_items.key, store_items.version
 
--- store.writing.put_vector(native=True)
+-- store.write.put_vector(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
     $8::BIGINT, CAST($9::VARCHAR AS VECTOR))
 ON CONFLICT (tenant, namespace, key, field, model, part)
 DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
 
--- store.writing.put_vector(native=False)
+-- store.write.put_vector(native=False)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
     $8::BIGINT, $9::BYTEA)
 ON CONFLICT (tenant, namespace, key, field, model, part)
 DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
 
--- store.writing.remove_item(expected=any)
+-- store.write.remove_item(expected=any)
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 RETURNING store_items.expires_at
 
--- store.writing.remove_item(expected=version)
+-- store.write.remove_item(expected=version)
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
@@ -8995,7 +8995,7 @@ AND (store_items.expires_at IS NULL
 AND store_items.version = $5::BIGINT
 RETURNING store_items.expires_at
 
--- store.writing.remove_item(expected=item)
+-- store.write.remove_item(expected=item)
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
@@ -9006,7 +9006,7 @@ AND store_items.version = $5::BIGINT
 AND store_items.created_at = $6::TIMESTAMP WITH TIME ZONE
 RETURNING store_items.expires_at
 
--- store.writing.remove_items()
+-- store.write.remove_items()
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND (store_items.namespace, store_items.key) IN (

@@ -1,15 +1,335 @@
--- checkpoints.queries.find_saved()
-SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id
+-- checkpoints.erase.erase_item()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND store_items.version = ?
+
+-- checkpoints.erase.erase_origin()
+UPDATE threads
+SET forked_from=NULL, forked_seq=NULL
+WHERE threads.tenant = ?
+AND threads.forked_from = ?
+
+-- checkpoints.erase.erase_own()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+
+-- checkpoints.erase.erase_tenant(table=embeddings)
+DELETE FROM embeddings
+WHERE embeddings.tenant = ?
+
+-- checkpoints.erase.erase_tenant(table=store_items)
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+
+-- checkpoints.erase.erase_tenant(table=entries)
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.kind IN ('entry')
+
+-- checkpoints.erase.erase_tenant(table=deltas)
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+
+-- checkpoints.erase.erase_tenant(table=checkpoints)
+DELETE FROM checkpoints
+WHERE checkpoints.tenant = ?
+
+-- checkpoints.erase.erase_tenant(table=threads)
+DELETE FROM threads
+WHERE threads.tenant = ?
+
+-- checkpoints.erase.list_items(narrowed=False, after=False)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.erase.list_items(narrowed=False, after=True)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND store_items.namespace >= ?
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.erase.list_items(narrowed=True, after=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
+FROM store_items
+JOIN within ON store_items.namespace = within.namespace
+AND store_items."key" = within."key"
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.erase.list_items(narrowed=True, after=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
+FROM store_items
+JOIN within ON store_items.namespace = within.namespace
+AND store_items."key" = within."key"
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND store_items.namespace >= ?
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=log, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
 WHERE checkpoints.log_id = ?
-AND checkpoints.checkpoint_id = ?
-AND checkpoints.created_at = ?
+AND checkpoints.checkpoint_id < ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
 
--- checkpoints.queries.list_by_metadata(kind=text)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_id(scope=log, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id < ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=log, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE checkpoints.log_id = ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=log, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE checkpoints.log_id = ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=thread, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.thread_id = ?
+AND checkpoints.checkpoint_id < ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=thread, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.thread_id = ?
+AND checkpoints.checkpoint_id < ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=thread, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.thread_id = ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=thread, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.thread_id = ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND checkpoints.checkpoint_id < ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND checkpoints.checkpoint_id < ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_metadata(kind=text)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -33,10 +353,10 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.queries.list_by_metadata(kind=number)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_metadata(kind=number)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -60,10 +380,10 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.queries.list_by_metadata(kind=true)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_metadata(kind=true)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -85,10 +405,10 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.queries.list_by_metadata(kind=false)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_metadata(kind=false)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -110,10 +430,10 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.queries.list_by_metadata(kind=null)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_metadata(kind=null)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -135,10 +455,10 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.queries.list_by_metadata(kind=container)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_metadata(kind=container)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -162,10 +482,10 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.queries.list_names(before=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_names(before=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -177,10 +497,10 @@ ORDER BY checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.queries.list_names(before=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_names(before=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -191,13 +511,13 @@ ORDER BY checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.queries.list_newest()
-SELECT heads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_newest()
+SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN (
-  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
   JOIN checkpoints AS newest ON newest.log_id = threads.log_id
   AND newest.checkpoint_id = threads.head_id
@@ -213,7 +533,7 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.queries.list_runs()
+-- checkpoints.listing.list_runs()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
@@ -231,7 +551,7 @@ AND threads.namespace >= ?
 AND threads.namespace < ?
 ORDER BY threads.thread_id, threads.namespace
 
--- checkpoints.queries.measure()
+-- checkpoints.listing.measure()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), ?) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), ?) AS coalesce_3, coalesce(sum(CASE
     WHEN (deltas.kind IN ('snapshot')) THEN ?
@@ -245,7 +565,115 @@ JOIN deltas ON deltas.log_id = checkpoints.log_id
 AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = ?
 
--- checkpoints.queries.read_chain(which=latest)
+-- checkpoints.listing.read_name()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id = ?
+
+-- checkpoints.listing.threads_by_metadata(kind=text)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = ?
+AND checkpoints.rowid IN (
+  SELECT checkpoints_meta.rowid
+  FROM checkpoints_meta
+  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('t' || substr(?, ?,
+                ?))))) || '"'))
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'text'
+    AND "each".atom = ?))
+
+-- checkpoints.listing.threads_by_metadata(kind=number)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = ?
+AND checkpoints.rowid IN (
+  SELECT checkpoints_meta.rowid
+  FROM checkpoints_meta
+  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('n' || printf(?, ?))))) || '"'))
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND ("each".type = 'integer'
+      OR "each".type = 'real')
+    AND "each".atom = ?))
+
+-- checkpoints.listing.threads_by_metadata(kind=true)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = ?
+AND checkpoints.rowid IN (
+  SELECT checkpoints_meta.rowid
+  FROM checkpoints_meta
+  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'true'))) || '"'))
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'true'))
+
+-- checkpoints.listing.threads_by_metadata(kind=false)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = ?
+AND checkpoints.rowid IN (
+  SELECT checkpoints_meta.rowid
+  FROM checkpoints_meta
+  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'false'))) || '"'))
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'false'))
+
+-- checkpoints.listing.threads_by_metadata(kind=null)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = ?
+AND checkpoints.rowid IN (
+  SELECT checkpoints_meta.rowid
+  FROM checkpoints_meta
+  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'null'))) || '"'))
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'null'))
+
+-- checkpoints.listing.threads_by_metadata(kind=container)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = ?
+AND checkpoints.rowid IN (
+  SELECT checkpoints_meta.rowid
+  FROM checkpoints_meta
+  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || json_type(?)))) || '"'))
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND ("each".type = 'object'
+      OR "each".type = 'array')
+    AND "each".value = json(?)))
+
+-- checkpoints.load.read_chain(which=newest)
 WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
@@ -276,7 +704,7 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
 FROM chain
 ORDER BY chain.seq
 
--- checkpoints.queries.read_chain(which=named)
+-- checkpoints.load.read_chain(which=named)
 WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
@@ -308,327 +736,7 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
 FROM chain
 ORDER BY chain.seq
 
--- checkpoints.queries.read_name()
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE checkpoints.log_id = ?
-AND checkpoints.checkpoint_id = ?
-
--- checkpoints.queries.threads_by_metadata(kind=text)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = ?
-AND checkpoints.rowid IN (
-  SELECT checkpoints_meta.rowid
-  FROM checkpoints_meta
-  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('t' || substr(?, ?,
-                ?))))) || '"'))
-AND (EXISTS (
-    SELECT 1
-    FROM json_each(checkpoints.meta) AS "each"
-    WHERE "each"."key" = ?
-    AND "each".type = 'text'
-    AND "each".atom = ?))
-
--- checkpoints.queries.threads_by_metadata(kind=number)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = ?
-AND checkpoints.rowid IN (
-  SELECT checkpoints_meta.rowid
-  FROM checkpoints_meta
-  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('n' || printf(?, ?))))) || '"'))
-AND (EXISTS (
-    SELECT 1
-    FROM json_each(checkpoints.meta) AS "each"
-    WHERE "each"."key" = ?
-    AND ("each".type = 'integer'
-      OR "each".type = 'real')
-    AND "each".atom = ?))
-
--- checkpoints.queries.threads_by_metadata(kind=true)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = ?
-AND checkpoints.rowid IN (
-  SELECT checkpoints_meta.rowid
-  FROM checkpoints_meta
-  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'true'))) || '"'))
-AND (EXISTS (
-    SELECT 1
-    FROM json_each(checkpoints.meta) AS "each"
-    WHERE "each"."key" = ?
-    AND "each".type = 'true'))
-
--- checkpoints.queries.threads_by_metadata(kind=false)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = ?
-AND checkpoints.rowid IN (
-  SELECT checkpoints_meta.rowid
-  FROM checkpoints_meta
-  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'false'))) || '"'))
-AND (EXISTS (
-    SELECT 1
-    FROM json_each(checkpoints.meta) AS "each"
-    WHERE "each"."key" = ?
-    AND "each".type = 'false'))
-
--- checkpoints.queries.threads_by_metadata(kind=null)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = ?
-AND checkpoints.rowid IN (
-  SELECT checkpoints_meta.rowid
-  FROM checkpoints_meta
-  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'null'))) || '"'))
-AND (EXISTS (
-    SELECT 1
-    FROM json_each(checkpoints.meta) AS "each"
-    WHERE "each"."key" = ?
-    AND "each".type = 'null'))
-
--- checkpoints.queries.threads_by_metadata(kind=container)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = ?
-AND checkpoints.rowid IN (
-  SELECT checkpoints_meta.rowid
-  FROM checkpoints_meta
-  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || json_type(?)))) || '"'))
-AND (EXISTS (
-    SELECT 1
-    FROM json_each(checkpoints.meta) AS "each"
-    WHERE "each"."key" = ?
-    AND ("each".type = 'object'
-      OR "each".type = 'array')
-    AND "each".value = json(?)))
-
--- checkpoints.snapshots.list_by_id(scope=log, until=True, after=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE checkpoints.log_id = ?
-AND checkpoints.checkpoint_id < ?
-AND (checkpoints.checkpoint_id < ?
-  OR checkpoints.checkpoint_id = ?
-  AND (threads.thread_id, threads.namespace) > (?, ?))
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=log, until=True, after=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE checkpoints.log_id = ?
-AND checkpoints.checkpoint_id < ?
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=log, until=False, after=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE checkpoints.log_id = ?
-AND (checkpoints.checkpoint_id < ?
-  OR checkpoints.checkpoint_id = ?
-  AND (threads.thread_id, threads.namespace) > (?, ?))
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=log, until=False, after=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE checkpoints.log_id = ?
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE threads.tenant = ?
-AND threads.namespace >= ?
-AND threads.namespace < ?
-AND threads.thread_id = ?
-AND checkpoints.checkpoint_id < ?
-AND (checkpoints.checkpoint_id < ?
-  OR checkpoints.checkpoint_id = ?
-  AND (threads.thread_id, threads.namespace) > (?, ?))
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE threads.tenant = ?
-AND threads.namespace >= ?
-AND threads.namespace < ?
-AND threads.thread_id = ?
-AND checkpoints.checkpoint_id < ?
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE threads.tenant = ?
-AND threads.namespace >= ?
-AND threads.namespace < ?
-AND threads.thread_id = ?
-AND (checkpoints.checkpoint_id < ?
-  OR checkpoints.checkpoint_id = ?
-  AND (threads.thread_id, threads.namespace) > (?, ?))
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE threads.tenant = ?
-AND threads.namespace >= ?
-AND threads.namespace < ?
-AND threads.thread_id = ?
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE threads.tenant = ?
-AND threads.namespace >= ?
-AND threads.namespace < ?
-AND checkpoints.checkpoint_id < ?
-AND (checkpoints.checkpoint_id < ?
-  OR checkpoints.checkpoint_id = ?
-  AND (threads.thread_id, threads.namespace) > (?, ?))
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE threads.tenant = ?
-AND threads.namespace >= ?
-AND threads.namespace < ?
-AND checkpoints.checkpoint_id < ?
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=True)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE threads.tenant = ?
-AND threads.namespace >= ?
-AND threads.namespace < ?
-AND (checkpoints.checkpoint_id < ?
-  OR checkpoints.checkpoint_id = ?
-  AND (threads.thread_id, threads.namespace) > (?, ?))
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=False)
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE threads.tenant = ?
-AND threads.namespace >= ?
-AND threads.namespace < ?
-ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.read_snapshot(which=latest)
+-- checkpoints.load.read_snapshot(which=newest)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
     checksum, payload) AS (
   SELECT (
@@ -694,7 +802,7 @@ AND deltas.label = (
     FROM checkpoints AS wanted
     WHERE wanted.log_id = ?))
 
--- checkpoints.snapshots.read_snapshot(which=named)
+-- checkpoints.load.read_snapshot(which=named)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
     checksum, payload) AS (
   SELECT (
@@ -740,7 +848,7 @@ AND deltas.entry_key >= ?
 AND deltas.entry_key < ?
 AND deltas.label = ?
 
--- checkpoints.snapshots.read_snapshot(which=highest)
+-- checkpoints.load.read_snapshot(which=highest)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
     checksum, payload) AS (
   SELECT (
@@ -818,7 +926,7 @@ AND deltas.label = (
     LIMIT ?
     OFFSET ?))
 
--- checkpoints.snapshots.read_states()
+-- checkpoints.load.read_states()
 WITH RECURSIVE needed(seq, base_seq) AS (
   SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
   FROM checkpoints
@@ -853,175 +961,55 @@ AND deltas.seq IN (
   FROM needed)
 ORDER BY deltas.seq
 
--- checkpoints.upkeep.erase_item()
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-AND store_items.version = ?
-
--- checkpoints.upkeep.erase_origin()
-UPDATE threads
-SET forked_from=NULL, forked_seq=NULL
-WHERE threads.tenant = ?
-AND threads.forked_from = ?
-
--- checkpoints.upkeep.erase_own()
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-
--- checkpoints.upkeep.erase_tenant(table=embeddings)
-DELETE FROM embeddings
-WHERE embeddings.tenant = ?
-
--- checkpoints.upkeep.erase_tenant(table=store_items)
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-
--- checkpoints.upkeep.erase_tenant(table=entries)
-DELETE FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.kind IN ('entry')
-
--- checkpoints.upkeep.erase_tenant(table=deltas)
-DELETE FROM deltas
-WHERE deltas.tenant = ?
-
--- checkpoints.upkeep.erase_tenant(table=checkpoints)
-DELETE FROM checkpoints
-WHERE checkpoints.tenant = ?
-
--- checkpoints.upkeep.erase_tenant(table=threads)
-DELETE FROM threads
-WHERE threads.tenant = ?
-
--- checkpoints.upkeep.list_in_order()
+-- checkpoints.rewrite.list_in_order()
 SELECT checkpoints.checkpoint_id, checkpoints.seq
 FROM checkpoints
 WHERE checkpoints.log_id = ?
 ORDER BY checkpoints.seq
 
--- checkpoints.upkeep.list_items(narrowed=False, after=False)
-SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
-ORDER BY store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- checkpoints.upkeep.list_items(narrowed=False, after=True)
-SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
-AND store_items.namespace >= ?
-AND (store_items.namespace > ?
-  OR store_items.namespace = ?
-  AND store_items."key" > ?)
-ORDER BY store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- checkpoints.upkeep.list_items(narrowed=True, after=False)
-WITH within AS (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
-  FROM store_items_search
-  CROSS
-  JOIN store_items ON store_items.rowid = store_items_search.rowid
-  WHERE store_items_search MATCH ?)
-SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
-FROM store_items
-JOIN within ON store_items.namespace = within.namespace
-AND store_items."key" = within."key"
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
-ORDER BY store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- checkpoints.upkeep.list_items(narrowed=True, after=True)
-WITH within AS (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
-  FROM store_items_search
-  CROSS
-  JOIN store_items ON store_items.rowid = store_items_search.rowid
-  WHERE store_items_search MATCH ?)
-SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
-FROM store_items
-JOIN within ON store_items.namespace = within.namespace
-AND store_items."key" = within."key"
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
-AND store_items.namespace >= ?
-AND (store_items.namespace > ?
-  OR store_items.namespace = ?
-  AND store_items."key" > ?)
-ORDER BY store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- checkpoints.upkeep.purge(index=deltas_search)
-INSERT INTO deltas_search(deltas_search)
-VALUES ('optimize')
-
--- checkpoints.upkeep.purge(index=checkpoints_meta)
-INSERT INTO checkpoints_meta(checkpoints_meta)
-VALUES ('optimize')
-
--- checkpoints.upkeep.purge(index=store_items_search)
-INSERT INTO store_items_search(store_items_search)
-VALUES ('optimize')
-
--- checkpoints.upkeep.rewrite_delta()
+-- checkpoints.rewrite.rewrite_delta()
 UPDATE deltas
 SET kind=?, base_seq=?, depth=?, radix=?, codec=?, checksum=?, payload=?
 WHERE deltas.log_id = ?
 AND deltas.seq = ?
 
--- checkpoints.upkeep.rewrite_size()
+-- checkpoints.rewrite.rewrite_size()
 UPDATE checkpoints
 SET stored_size=?
 WHERE checkpoints.log_id = ?
 AND checkpoints.seq = ?
 
--- database.keymarks.mark_key()
+-- checkpoints.save.find_saved()
+SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id = ?
+AND checkpoints.created_at = ?
+
+-- database.key_registry.delete_key()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
+-- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
     updated_at, value)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, namespace, "key")
 DO UPDATE SET updated_at = ?
 
--- database.keymarks.read_marks(scope=tenant)
+-- database.key_registry.read_registered_keys(scope=tenant)
 SELECT store_items.tenant, store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 
--- database.keymarks.read_marks(scope=all)
+-- database.key_registry.read_registered_keys(scope=all)
 SELECT store_items.tenant, store_items."key"
 FROM store_items
 WHERE store_items.namespace = ?
-
--- database.keymarks.unmark_key()
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
 
 -- log.append.find_keys()
 SELECT deltas.entry_key, deltas.seq
@@ -3910,6 +3898,18 @@ WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
 
+-- log.text_indexes.purge(index=deltas_search)
+INSERT INTO deltas_search(deltas_search)
+VALUES ('optimize')
+
+-- log.text_indexes.purge(index=checkpoints_meta)
+INSERT INTO checkpoints_meta(checkpoints_meta)
+VALUES ('optimize')
+
+-- log.text_indexes.purge(index=store_items_search)
+INSERT INTO store_items_search(store_items_search)
+VALUES ('optimize')
+
 -- rotation.statements.count_rows(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
@@ -4191,9 +4191,9 @@ AND store_items.codec = ?
 AND store_items.checksum = ?
 
 -- search.checkpoints.read_found_checkpoints()
-SELECT threads.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, threads.namespace, checkpoints.log_id, deltas.search_text
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
 FROM checkpoints
 JOIN deltas ON deltas.log_id = checkpoints.log_id
 AND deltas.seq = checkpoints.seq
@@ -4332,9 +4332,9 @@ best AS (
     threads.namespace DESC, checkpoints.seq DESC
   LIMIT ?
   OFFSET ?)
-SELECT best.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.namespace, best.log_id, CAST(best.bits AS FLOAT) / (CAST((
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score, substr(words.search_text, 1, 8000) AS opening,
   deltas.search_text
@@ -4481,9 +4481,9 @@ best AS (
     threads.namespace DESC, checkpoints.seq DESC
   LIMIT ?
   OFFSET ?)
-SELECT best.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
   checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.namespace, best.log_id, CAST(best.bits AS FLOAT) / (CAST((
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score, substr(words.search_text, 1, 8000) AS opening,
   deltas.search_text
@@ -5469,7 +5469,7 @@ VALUES ('merge', 500)
 INSERT INTO store_items_search(store_items_search, rank)
 VALUES ('merge', 500)
 
--- store.queries.count_items(below=False)
+-- store.read.count_items(below=False)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = ?
@@ -5477,7 +5477,7 @@ AND store_items.namespace = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
--- store.queries.count_items(below=True)
+-- store.read.count_items(below=True)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = ?
@@ -5488,7 +5488,7 @@ AND NOT (store_items.namespace >= ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
--- store.queries.drop_expired()
+-- store.read.drop_expired()
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.expires_at <= ?
@@ -5501,7 +5501,7 @@ AND (store_items.namespace, store_items."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
--- store.queries.has_item()
+-- store.read.has_item()
 SELECT store_items.version
 FROM store_items
 WHERE store_items.tenant = ?
@@ -5510,7 +5510,7 @@ AND store_items."key" = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
--- store.queries.lifetimes_of_items()
+-- store.read.lifetimes_of_items()
 SELECT store_items.namespace, store_items."key", store_items.version, store_items.lifetime
 FROM store_items
 WHERE store_items.tenant = ?
@@ -5526,7 +5526,7 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 AND store_items.lifetime IS NOT NULL
 
--- store.queries.list_expired()
+-- store.read.list_expired()
 SELECT store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
@@ -5534,7 +5534,7 @@ AND store_items.expires_at <= ?
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_items(order=newest, below=False, after=False)
+-- store.read.list_items(order=newest, below=False, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -5547,7 +5547,7 @@ ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."k
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_items(order=newest, below=False, after=True)
+-- store.read.list_items(order=newest, below=False, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -5565,7 +5565,7 @@ ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."k
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_items(order=newest, below=True, after=False)
+-- store.read.list_items(order=newest, below=True, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -5581,7 +5581,7 @@ ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."k
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_items(order=newest, below=True, after=True)
+-- store.read.list_items(order=newest, below=True, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -5602,7 +5602,7 @@ ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."k
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_items(order=key, below=False, after=False)
+-- store.read.list_items(order=key, below=False, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -5615,7 +5615,7 @@ ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_items(order=key, below=False, after=True)
+-- store.read.list_items(order=key, below=False, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -5631,7 +5631,7 @@ ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_items(order=key, below=True, after=False)
+-- store.read.list_items(order=key, below=True, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -5647,7 +5647,7 @@ ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_items(order=key, below=True, after=True)
+-- store.read.list_items(order=key, below=True, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -5666,7 +5666,7 @@ ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_keys(after=False)
+-- store.read.list_keys(after=False)
 SELECT store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
@@ -5677,7 +5677,7 @@ ORDER BY store_items."key"
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_keys(after=True)
+-- store.read.list_keys(after=True)
 SELECT store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
@@ -5689,7 +5689,7 @@ ORDER BY store_items."key"
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_paths()
+-- store.read.list_paths()
 WITH RECURSIVE paths(place) AS (
   SELECT (
     SELECT min(later.namespace) AS min_1
@@ -5720,7 +5720,7 @@ WHERE paths.place IS NOT NULL
 LIMIT ?
 OFFSET ?
 
--- store.queries.other_size(below=False)
+-- store.read.other_size(below=False)
 SELECT embeddings.dimensions
 FROM embeddings
 WHERE embeddings.tenant = ?
@@ -5729,7 +5729,7 @@ AND embeddings.model = ?
 LIMIT ?
 OFFSET ?
 
--- store.queries.other_size(below=True)
+-- store.read.other_size(below=True)
 SELECT embeddings.dimensions
 FROM embeddings
 WHERE embeddings.tenant = ?
@@ -5741,7 +5741,7 @@ AND embeddings.model = ?
 LIMIT ?
 OFFSET ?
 
--- store.queries.read_item()
+-- store.read.read_item()
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -5752,7 +5752,7 @@ AND store_items."key" = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
--- store.queries.read_items()
+-- store.read.read_items()
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -5769,7 +5769,7 @@ AND (store_items.namespace, store_items."key") IN (
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
--- store.queries.read_vector()
+-- store.read.read_vector()
 SELECT embeddings.vector
 FROM embeddings
 WHERE embeddings.tenant = ?
@@ -5787,7 +5787,7 @@ AND (EXISTS (
     AND (store_items.expires_at IS NULL
       OR store_items.expires_at > ?)))
 
--- store.queries.vectors_of_items()
+-- store.read.vectors_of_items()
 SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
   embeddings.vector
 FROM embeddings
@@ -5801,12 +5801,12 @@ AND (embeddings.namespace, embeddings."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
--- store.writing.clear_items(below=False)
+-- store.write.clear_items(below=False)
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 
--- store.writing.clear_items(below=True)
+-- store.write.clear_items(below=True)
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace >= ?
@@ -5814,7 +5814,7 @@ AND store_items.namespace < ?
 AND NOT (store_items.namespace >= ?
   AND store_items.namespace < ?)
 
--- store.writing.date_item()
+-- store.write.date_item()
 UPDATE store_items
 SET created_at=coalesce(?, store_items.created_at), updated_at=coalesce(?, store_items.updated_at),
   expires_at=coalesce(?, store_items.expires_at)
@@ -5822,7 +5822,7 @@ WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
 
--- store.writing.drop_other_vectors()
+-- store.write.drop_other_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 AND embeddings.namespace = ?
@@ -5840,13 +5840,13 @@ AND NOT (EXISTS (
     AND embeddings.model = listed.model
     AND CAST(embeddings.part AS TEXT) = listed.part))
 
--- store.writing.drop_vectors()
+-- store.write.drop_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 AND embeddings.namespace = ?
 AND embeddings."key" = ?
 
--- store.writing.drop_vectors_of()
+-- store.write.drop_vectors_of()
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 AND (embeddings.namespace, embeddings."key") IN (
@@ -5858,14 +5858,14 @@ AND (embeddings.namespace, embeddings."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
--- store.writing.drop_vectors_of_model()
+-- store.write.drop_vectors_of_model()
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 AND embeddings.namespace = ?
 AND embeddings."key" = ?
 AND embeddings.model = ?
 
--- store.writing.lock_item()
+-- store.write.lock_item()
 UPDATE store_items
 SET version=store_items.version
 WHERE store_items.tenant = ?
@@ -5875,7 +5875,7 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 RETURNING version
 
--- store.writing.prolong_item()
+-- store.write.prolong_item()
 UPDATE store_items
 SET expires_at=?
 WHERE store_items.tenant = ?
@@ -5887,7 +5887,7 @@ AND store_items.expires_at < ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
--- store.writing.put_item(expected=any)
+-- store.write.put_item(expected=any)
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
     field_terms, created_at, updated_at, expires_at, lifetime, value)
 VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -5901,7 +5901,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE ? END, updated_at = ?, expires_at = ?, lifetime = ?, value = ?
 RETURNING version
 
--- store.writing.put_item(expected=none)
+-- store.write.put_item(expected=none)
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
     field_terms, created_at, updated_at, expires_at, lifetime, value)
 VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -5917,7 +5917,7 @@ WHERE NOT (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 RETURNING version
 
--- store.writing.put_item(expected=version)
+-- store.write.put_item(expected=version)
 UPDATE store_items
 SET meta=?, version=CASE
 WHEN (store_items.expires_at IS NULL
@@ -5934,7 +5934,7 @@ AND (store_items.expires_at IS NULL
 AND store_items.version = ?
 RETURNING version
 
--- store.writing.put_item(expected=item)
+-- store.write.put_item(expected=item)
 UPDATE store_items
 SET meta=?, version=CASE
 WHEN (store_items.expires_at IS NULL
@@ -5952,7 +5952,7 @@ AND store_items.version = ?
 AND store_items.created_at = ?
 RETURNING version
 
--- store.writing.put_items()
+-- store.write.put_items()
 INSERT INTO store_items (tenant, namespace, "key", meta, codec, checksum, search_text, field_terms,
     updated_at, expires_at, lifetime, value, version, created_at)
 SELECT ? AS tenant, i_given.namespace AS namespace, i_given."key" AS "key", i_given.meta AS meta,
@@ -5979,20 +5979,20 @@ ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = exc
   lifetime = excluded.lifetime, value = excluded.value
 RETURNING namespace, "key", version
 
--- store.writing.put_vector(native=True)
+-- store.write.put_vector(native=True)
 INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change, vector)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, namespace, "key", field, model, part)
 DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
 
--- store.writing.remove_item(expected=any)
+-- store.write.remove_item(expected=any)
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
 RETURNING expires_at
 
--- store.writing.remove_item(expected=version)
+-- store.write.remove_item(expected=version)
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
@@ -6002,7 +6002,7 @@ AND (store_items.expires_at IS NULL
 AND store_items.version = ?
 RETURNING expires_at
 
--- store.writing.remove_item(expected=item)
+-- store.write.remove_item(expected=item)
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
@@ -6013,7 +6013,7 @@ AND store_items.version = ?
 AND store_items.created_at = ?
 RETURNING expires_at
 
--- store.writing.remove_items()
+-- store.write.remove_items()
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND (store_items.namespace, store_items."key") IN (

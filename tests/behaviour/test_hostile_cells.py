@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from memalchemy import Checkpointer, Corrupt, Database, MemalchemyError, Store, 
 from memalchemy.schema import Base
 from memalchemy.store.jsonl import export_items
 from memalchemy.verify import verify
-from rows import copy_logs, logs_of, of_thread
+from rows import copy_logs, logs_of, of_thread, without_checks
 
 SPACE = ("users", "ada")
 MANY_DIGITS = "9" * 5000
@@ -163,24 +163,18 @@ def edit(table: str, column: str, literal: str, tenant: str) -> Callable[[Any], 
     first = f"{where} AND {number} = (SELECT min({number}) FROM {table} WHERE {where})"
 
     def work(connection: Any) -> bool:
-        lawless = connection.dialect.name == "sqlite"
-        if lawless:
-            connection.exec_driver_sql("PRAGMA ignore_check_constraints = ON")
-        try:
-            return change(connection, (where, first) if lawless else (where,))
-        finally:
-            if lawless:
-                connection.exec_driver_sql("PRAGMA ignore_check_constraints = OFF")
+        if connection.dialect.name != "sqlite":
+            return change(connection, where)
+        with without_checks(connection, table):
+            return change(connection, where) or change(connection, first)
 
-    def change(connection: Any, targets: Sequence[str]) -> bool:
-        for target in targets:
-            statement = f"UPDATE {table} SET {column} = {literal} WHERE {target}"
-            try:
-                with connection.begin_nested():
-                    return bool(connection.exec_driver_sql(statement.replace("%", "%%")).rowcount)
-            except DBAPIError:
-                continue  # the database does not take it
-        return False
+    def change(connection: Any, target: str) -> bool:
+        statement = f"UPDATE {table} SET {column} = {literal} WHERE {target}"
+        try:
+            with connection.begin_nested():
+                return bool(connection.exec_driver_sql(statement.replace("%", "%%")).rowcount)
+        except DBAPIError:
+            return False  # the database does not take it
 
     return work
 

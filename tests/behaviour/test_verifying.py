@@ -7,6 +7,7 @@ import random
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from sqlalchemy import Connection, text
 from memalchemy import Checkpointer, Database, Retention
 from memalchemy.checkpoints.save import Saver
 from memalchemy.verify import CODES, Finding, Report, verify
-from rows import of_thread
+from rows import beside_checks, of_thread, without_checks
 
 LENGTH = 24
 T, OTHER = of_thread("t"), of_thread("other")
@@ -57,18 +58,8 @@ async def damage(db: Database, sql: str, *, checked: bool = True, **values: Any)
     """Change rows behind the library's back; unless *checked*, as no CHECK would let them be."""
 
     def change(connection: Connection) -> int:
-        if not checked and not db.dialect.single_writer:
-            for name in ("kind", "numbers"):
-                connection.exec_driver_sql(
-                    f"ALTER TABLE deltas DROP CONSTRAINT IF EXISTS ck_deltas_{name}"
-                )
-        if not checked and db.dialect.single_writer:
-            connection.exec_driver_sql("PRAGMA ignore_check_constraints = ON")
-        try:
+        with nullcontext() if checked else without_checks(connection, "deltas"):
             return connection.execute(text(sql), values).rowcount
-        finally:
-            if not checked and db.dialect.single_writer:
-                connection.exec_driver_sql("PRAGMA ignore_check_constraints = OFF")
 
     assert await db.run_sync(change) != 0, "nothing was damaged"
 
@@ -82,12 +73,6 @@ def only(report: Report) -> Finding:
     assert not report.ok
     assert finding.severity == "error"
     return finding
-
-
-def beside_checks(report: Report) -> list[Finding]:
-    """The findings but that of SQLite's own check, which names rows that a CHECK forbids."""
-    broken = [f for f in report.findings if f.code == "storage" and "CHECK" in f.sentence]
-    return [f for f in report.findings if f not in broken]
 
 
 async def test_what_is_whole_is_clean_and_all_of_it_was_read(

@@ -54,6 +54,7 @@ CONDITIONS = (
     "json_parameters",
     "text_hits",
     "text_terms",
+    "log_scope",
     "item_hits",
     "items_within",
     "item_scope",
@@ -86,7 +87,7 @@ UNLIKE = {
     "array_binds": "part of the statements of many rows that there are not",
     "reached": "CYCLE is the server's; SQLite ends a recursion that goes round by itself",
     "merging": "the text index that is there is the database's own",
-    **dict.fromkeys(("listed", "once"), "JSON_TABLE and hints: the server's"),
+    **dict.fromkeys(("listed", "list_binds", "once"), "JSON_TABLE and hints: the server's"),
     **dict.fromkeys(
         (
             "byte_length",

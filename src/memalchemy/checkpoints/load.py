@@ -8,9 +8,10 @@ from typing import Any
 
 from sqlalchemy import Executable, String, and_, bindparam, func, literal_column, select, union_all
 
-from memalchemy.checkpoints.skip_deltas import CODEC, Link, Tip, decode_tip, rebuild_checkpoint
+from memalchemy.checkpoints.skip_deltas import Link, Tip, decode_tip, rebuild_checkpoint
 from memalchemy.codec import deltas, sealing, values
 from memalchemy.codec import writes as writes_codec
+from memalchemy.codec.deltas import CODEC
 from memalchemy.codec.sealing import Keyring
 from memalchemy.contracts import PendingWrite, Snapshot
 from memalchemy.database import Decode

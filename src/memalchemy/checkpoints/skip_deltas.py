@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memalchemy.codec import deltas
+from memalchemy.codec.deltas import CODEC
 from memalchemy.codec.sealing import Keyring, Sealed
 from memalchemy.codec.values import (
     MAX_STATE_BYTES,
@@ -24,9 +25,6 @@ from memalchemy.codec.values import (
     state_size,
 )
 from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted, about
-
-CODEC = "splice"
-"""The tag of this encoding, stored with each row so that the encoding can change."""
 
 MAX_CHAIN_DEPTH = 1024
 

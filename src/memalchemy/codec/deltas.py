@@ -25,6 +25,9 @@ from memalchemy.codec.packing import PLAIN, pack, unpack
 from memalchemy.codec.values import MAX_STATE_BYTES, UNREADABLE, Parts
 from memalchemy.errors import Corrupt
 
+CODEC = "splice"
+"""The tag of this encoding, stored with each row so that the encoding can change."""
+
 CONTEXT = 16 * 1024
 """Bytes of the base before an edit that serve as dictionary: neighbours of an edit look like it."""
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memalchemy.checkpoints.skip_deltas import CODEC, RADIX, base_depth
+from memalchemy.checkpoints.skip_deltas import RADIX, base_depth
 from memalchemy.codec import deltas, items, sealing, writes
+from memalchemy.codec.deltas import CODEC
 from memalchemy.codec.sealing import Keyring
 from memalchemy.codec.values import Parts, state_size
 from memalchemy.errors import Corrupt, MemalchemyError

@@ -1,0 +1,1 @@
+"""The roads to a database: how a program of statements is executed on each of them."""

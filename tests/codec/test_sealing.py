@@ -17,17 +17,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from states import examples
 
-from memalchemy.codec.sealing import (
+from memalchemy.codec.encryption import (
+    NO_KEYS,
     OVERHEAD,
-    PLAIN,
     Keyring,
-    Sealed,
-    check_sealed,
-    checksum_of,
+    StoredPayload,
+    check_ciphertext,
+    ciphertext_checksum,
     generate_key,
-    inner,
-    is_sealed,
+    is_encrypted,
     key_id,
+    plain_codec,
     plain_size,
 )
 from memalchemy.errors import CapabilityMissing, Corrupt, KeyMissing, NotEncrypted
@@ -56,8 +56,8 @@ def test_what_was_sealed_opens_as_it_was(codec: str, checksum: int, payload: byt
 @examples(100)
 @given(codecs, checksums, payloads)
 def test_without_keys_everything_stays_as_it_is(codec: str, checksum: int, payload: bytes) -> None:
-    assert PLAIN.seal(codec, checksum, payload) == (codec, checksum, payload)
-    assert PLAIN.open(codec, checksum, payload) == (codec, checksum, payload)
+    assert NO_KEYS.seal(codec, checksum, payload) == (codec, checksum, payload)
+    assert NO_KEYS.open(codec, checksum, payload) == (codec, checksum, payload)
 
 
 @examples(300)
@@ -74,7 +74,7 @@ def test_no_changed_bit_is_believed_even_if_its_checksum_is_made_to_fit(
         RING.open(sealed.codec, sealed.checksum, bytes(changed))
     # In the key's id it is another key's.
     with pytest.raises(KeyMissing if 1 <= at < 9 else Corrupt):
-        RING.open(sealed.codec, checksum_of(bytes(changed)), bytes(changed))
+        RING.open(sealed.codec, ciphertext_checksum(bytes(changed)), bytes(changed))
 
 
 @examples(100)
@@ -86,7 +86,7 @@ def test_a_sealed_payload_that_ends_early_is_corrupt(payload: bytes, data: st.Da
     with pytest.raises(Corrupt):
         RING.open(sealed.codec, sealed.checksum, short)
     with pytest.raises(Corrupt):
-        RING.open(sealed.codec, checksum_of(short), short)
+        RING.open(sealed.codec, ciphertext_checksum(short), short)
 
 
 def test_a_payload_is_not_opened_as_one_of_another_codec() -> None:
@@ -99,12 +99,12 @@ def test_a_payload_is_not_opened_as_one_of_another_codec() -> None:
 def test_another_checksum_beside_it_is_corrupt_with_a_key_and_without_one() -> None:
     sealed = RING.seal("zvalue1", 5, b"payload")
 
-    for ring in (RING, PLAIN):
+    for ring in (RING, NO_KEYS):
         with pytest.raises(Corrupt):
             ring.open(sealed.codec, sealed.checksum + 1, sealed.payload)
     with pytest.raises(Corrupt):
-        check_sealed(sealed.checksum + 1, sealed.payload)
-    check_sealed(sealed.checksum, sealed.payload)
+        check_ciphertext(sealed.checksum + 1, sealed.payload)
+    check_ciphertext(sealed.checksum, sealed.payload)
 
 
 def test_equal_payloads_have_nothing_in_common_once_they_are_sealed() -> None:
@@ -129,7 +129,10 @@ def test_the_first_key_seals_and_each_opens() -> None:
 def test_a_key_that_is_not_there_is_named_by_an_id_that_does_not_give_it_away() -> None:
     sealed = RING.seal("zvalue1", 5, b"payload")
 
-    for ring, have in ((Keyring([OTHER]), "none of the 1 that were given"), (PLAIN, "no key was")):
+    for ring, have in (
+        (Keyring([OTHER]), "none of the 1 that were given"),
+        (NO_KEYS, "no key was"),
+    ):
         with pytest.raises(KeyMissing, match=have) as raised:
             ring.open(*sealed)
         assert raised.value.key_id == key_id(sealed.payload)
@@ -235,7 +238,7 @@ def test_no_key_is_in_what_is_shown_of_a_keyring() -> None:
 
 
 def test_what_may_be_readable_is_named() -> None:
-    assert PLAIN.reveals("text")
+    assert NO_KEYS.reveals("text")
     assert not RING.reveals("text")
     assert Keyring([KEY], readable=["text"]).reveals("text")
     assert not Keyring([KEY], readable=["text"]).reveals("vectors")
@@ -260,11 +263,11 @@ def test_threads_share_a_keyring() -> None:
 def test_a_payload_that_an_earlier_release_has_sealed_still_opens() -> None:
     """The format, byte for byte: whoever changes it gives it another suffix."""
     key = base64.urlsafe_b64encode(bytes(range(32)))
-    sealed = Sealed("zvalue1+gcm1", STORED_CHECKSUM, bytes.fromhex(STORED))
+    sealed = StoredPayload("zvalue1+gcm1", STORED_CHECKSUM, bytes.fromhex(STORED))
 
     assert Keyring([key]).open(*sealed) == ("zvalue1", -7, b"\x00\xa5hello")
-    assert is_sealed(sealed.codec)
-    assert inner(sealed.codec) == "zvalue1"
+    assert is_encrypted(sealed.codec)
+    assert plain_codec(sealed.codec) == "zvalue1"
 
 
 WITHOUT = """

@@ -11,10 +11,10 @@ import sys
 from types import FrameType, GeneratorType
 from typing import Any
 
+from memalchemy.database.prepared import Prepared
 from sqlalchemy import Engine, event
 
 from golden import normalised, text_of
-from memalchemy.database.prepared import Prepared
 from memalchemy.dialects import DIALECTS
 from memalchemy.statements import REGISTRY
 

@@ -20,10 +20,10 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 import aiosqlite
-from sqlalchemy import JSON, Engine, LargeBinary, Text, TypeDecorator, event
-
 from memalchemy.database.prepared import Prepared
 from memalchemy.database.served import Served
+from sqlalchemy import JSON, Engine, LargeBinary, Text, TypeDecorator, event
+
 from memalchemy.dialects import DIALECTS, Dialect
 from memalchemy.dialects.oracle import MAX_TEXT_BIND, Oracle
 from memalchemy.dialects.postgresql import PostgreSQL

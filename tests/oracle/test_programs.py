@@ -11,13 +11,13 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-
-from memalchemy import Checkpointer, Database, Retention, Store
 from memalchemy.checkpoints.queries import INFO
-from memalchemy.codec.items import CODEC, encode_item
-from memalchemy.errors import Conflict, StatementFailed, UniqueViolation
 from memalchemy.store.lines import export_items
 from memalchemy.store.queries import stored
+
+from memalchemy import Checkpointer, Database, Retention, Store
+from memalchemy.codec.payloads import VALUE_CODEC, encode_payload
+from memalchemy.errors import Conflict, StatementFailed, UniqueViolation
 from oracle.recording import Answer, Call, Recorder
 
 SWEEP = ["log.removing.sweep_dead", "log.removing.move_epoch"]
@@ -421,8 +421,8 @@ async def test_the_vectors_of_a_page_of_items_are_asked_for_in_binds_that_a_quer
     oracle: Database, server: Recorder
 ) -> None:
     keys = [f"{number:03}" + "漢" * 200 for number in range(30)]
-    payload, checksum = encode_item("a value")
-    row = {"namespace": "/a/", "meta": {}, "version": 1, "codec": CODEC, "checksum": checksum}
+    payload, checksum = encode_payload("a value")
+    row = {"namespace": "/a/", "meta": {}, "version": 1, "codec": VALUE_CODEC, "checksum": checksum}
     row |= dict.fromkeys(("created_at", "updated_at"), NOW) | {"expires_at": None, "lifetime": None}
     page = [
         {

@@ -20,7 +20,8 @@ from memalchemy.checkpoints.retention import TOMBSTONE_LIFE, RetentionRun, Watch
 from memalchemy.checkpoints.save import Request, Saver, encode_off_loop, put_writes
 from memalchemy.checkpoints.skip_deltas import MAX_CHAIN_DEPTH, RADIX, Tip
 from memalchemy.checkpoints.tip_cache import TipCache
-from memalchemy.codec import text, values
+from memalchemy.codec import values
+from memalchemy.codec.search_text import query_terms, snippet
 from memalchemy.contracts import (
     UNSET,
     CheckpointerCapabilities,
@@ -162,7 +163,7 @@ class Checkpointer:
     def capabilities(self) -> CheckpointerCapabilities:
         """What it can do: everything, but `search` where no word may be stored readable."""
         return CheckpointerCapabilities(
-            search=self.db.keyring.reveals("text"),
+            search=self.db.keyring.is_readable("text"),
             metadata_query=True,
             vacuum=True,
             branching=True,
@@ -587,8 +588,8 @@ class Checkpointer:
                 ``capability`` is ``search``.
         """
         limit, below = check_limit(limit), check_flag(below, "below")
-        self.db.keyring.check_reveals("text", "a search")
-        terms = text.query_terms(check_query(query))
+        self.db.keyring.check_readable("text", "a search")
+        terms = query_terms(check_query(query))
         if not terms or not limit:
             return []
         d = self.db.dialect
@@ -607,7 +608,7 @@ class Checkpointer:
             )
         found = [
             listing.info(row).as_dict()
-            | {"score": score, "snippet": text.snippet(row.search_text, terms)}
+            | {"score": score, "snippet": snippet(row.search_text, terms)}
             for score, row in best
         ]
         return await self._with_data(found, connection) if data else found

@@ -11,7 +11,7 @@ from sqlalchemy import Executable, and_, bindparam, delete, null, or_, select, u
 
 from memalchemy.checkpoints import listing
 from memalchemy.checkpoints.tip_cache import TipCache
-from memalchemy.codec.items import FieldWords
+from memalchemy.codec.field_terms import FieldTerms
 from memalchemy.codec.values import pointer
 from memalchemy.database import WRITE_ROWS, Database, HostConnection
 from memalchemy.dialects import Dialect
@@ -117,7 +117,7 @@ async def _items_with(
     equal = {pointer("", key): {"$eq": value} for key, value in metadata.items()}
     wanted = Filter.parse({"$metadata": equal})
     assert wanted is not None
-    fields = [FieldWords.of(field, values) for field, values in wanted.equalities()]
+    fields = [FieldTerms.of(field, values) for field, values in wanted.equalities()]
     narrowed = d.indexes_fields and bool(fields)
     binds: dict[str, Any] = dict(scope_binds(tenant, root, below=True))
     if narrowed:

@@ -137,7 +137,7 @@ def highlighted(snippet: str, query: str) -> Text:
     from rich.text import Text
 
     from memalchemy.cli.terminal import safe
-    from memalchemy.codec.text import is_cjk, query_terms
+    from memalchemy.codec.search_text import is_cjk, query_terms
 
     text = Text(safe(snippet))
     tokens = {token for term in query_terms(query) for token in term}

@@ -28,9 +28,9 @@ async def generate_key(at: Invocation) -> None:
     32 bytes as URL-safe base64, as Fernet's are. Keep it where only your programs read it: what is
     encrypted with a key that is lost is lost.
     """
-    from memalchemy.codec import sealing
+    from memalchemy.codec import encryption
 
-    key = sealing.generate_key()
+    key = encryption.generate_key()
     if at.as_json:
         at.terminal.document({"key": key})
     else:
@@ -68,7 +68,7 @@ async def rotate(
     if all_tenants and at.common.tenant is not None:
         raise UsageProblem("give --tenant or --all-tenants, not both")
     async with at.database() as db:
-        if not db.keyring.seals:
+        if not db.keyring.encrypts:
             raise UsageProblem(
                 "rotate-keys needs keys, the new one first: set MEMALCHEMY_KEYS, or give "
                 "--keys-file FILE. `memalchemy generate-key` makes one."

@@ -351,13 +351,12 @@ def _say_hits(at: Invocation, found: SearchHits, query: str | None, *, below: bo
 
 def _excerpt(item: StoreItem, query: str | None) -> Any:
     """What of an item to show: the words round the first that was looked for, or the value."""
-    from memalchemy.codec import text
-    from memalchemy.codec.items import search_text
+    from memalchemy.codec.search_text import item_search_text, query_terms, snippet
 
-    words = search_text(item.value, item.metadata) if query else None
+    words = item_search_text(item.value, item.metadata) if query else None
     if not words or not query:
         return short(item.value)
-    return highlighted(text.snippet(words, text.query_terms(query)), query)
+    return highlighted(snippet(words, query_terms(query)), query)
 
 
 async def sweep(at: Invocation) -> None:

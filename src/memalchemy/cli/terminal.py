@@ -156,9 +156,9 @@ def readable(value: Any) -> Any:
 
 
 def _unpacked(value: Packed) -> Any:
-    from memalchemy.codec.packed import tree
+    from memalchemy.codec.foreign_msgpack import plain_tree
 
-    found = tree(value)
+    found = plain_tree(value)
     if not isinstance(found, Packed):
         return readable(found)
     # Without bytes it is a format's way to say that there is nothing.

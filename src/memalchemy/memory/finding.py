@@ -18,7 +18,7 @@ Naming = Callable[[str, int], str]
 
 def mode_of(store: Store) -> Literal["text", "vector", "hybrid"] | None:
     """The mode in which *store* can be searched for a text; ``None``: in none."""
-    by_words = store.db.keyring.reveals("text")
+    by_words = store.db.keyring.is_readable("text")
     if store.embedder is None:  # with one the vectors are readable: a store sees to that
         return "text" if by_words else None
     return "hybrid" if by_words else "vector"
@@ -31,7 +31,7 @@ def naming_of(store: Store, namespace: Sequence[str]) -> Naming:
     tables, cannot try out whether his text is one of another's.
     """
     keyring = store.db.keyring
-    if not keyring.seals:
-        return keyring.name_of
+    if not keyring.encrypts:
+        return keyring.pseudonym
     place = json.dumps([store.db.tenant, *namespace])
-    return lambda text, length: keyring.name_of(place + text, length)
+    return lambda text, length: keyring.pseudonym(place + text, length)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from memalchemy.codec.sealing import PLAIN
+from memalchemy.codec.encryption import NO_KEYS
 from memalchemy.memory.finding import Naming
 from memalchemy.memory.memories import Memory, MemoryType
 from memalchemy.memory.states import is_prompt
@@ -64,7 +64,7 @@ _ABOUT_ME = re.compile(
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 
 
-def memories_in(messages: Iterable[Any], name_of: Naming = PLAIN.name_of) -> list[Memory]:
+def memories_in(messages: Iterable[Any], name_of: Naming = NO_KEYS.pseudonym) -> list[Memory]:
     """The memories of a conversation, in its order; the same ones each time it is read.
 
     A memory's key is made of the message's text, so that reading it again makes no second one.

@@ -323,7 +323,7 @@ class UserMemoryStore:
 
         With keys, what was learnt before the first one came first has an id of another's making.
         """
-        if not self.store.db.keyring.seals:
+        if not self.store.db.keyring.encrypts:
             return {}
         return {
             words_of(fact.content): fact.memory_id

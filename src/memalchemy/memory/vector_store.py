@@ -147,7 +147,7 @@ class VectorStore:
             return []
         wanted = {"$metadata": dict(filter)} if filter else None
         by_meaning = embedding is not None or self.store.embedder is not None
-        words = words and (not by_meaning or self.store.db.keyring.reveals("text"))
+        words = words and (not by_meaning or self.store.db.keyring.is_readable("text"))
         pool = k if mmr is None else pool_of(k)
         depth = next((most for most in FUSED if pool <= most), pool)
         depth = depth if by_meaning and words else pool

@@ -24,8 +24,8 @@ from sqlalchemy import (
     update,
 )
 
-from memalchemy.codec.items import OTHERS
-from memalchemy.codec.sealing import LEADING, OVERHEAD, SUFFIX
+from memalchemy.codec.encryption import CODEC_SUFFIX, OVERHEAD, PREFIX_BYTES
+from memalchemy.codec.field_terms import OTHERS
 from memalchemy.dialects import Dialect
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
 from memalchemy.search.scope import (
@@ -67,7 +67,7 @@ def _states(d: Dialect, table: Table) -> dict[str, ColumnElement[Any]]:
     """
     payload = table.c.payload if table is DELTAS else table.c.value
     yes, no = literal_column("1", Integer), literal_column("0", Integer)
-    is_sealed = table.c.codec.like(literal_column(f"'%{SUFFIX}'"))
+    is_sealed = table.c.codec.like(literal_column(f"'%{CODEC_SUFFIX}'"))
     fields: ColumnElement[Any] = no
     if table is ITEMS:
         # Equality is nothing that Oracle has for such a text; a field's word is longer than this.
@@ -75,7 +75,7 @@ def _states(d: Dialect, table: Table) -> dict[str, ColumnElement[Any]]:
         fields = case((and_(ITEMS.c.field_terms.is_not(None), longer), yes), else_=no)
     return {
         "codec": table.c.codec,
-        "begins": case((is_sealed, d.leading_bytes(payload, LEADING))),
+        "begins": case((is_sealed, d.leading_bytes(payload, PREFIX_BYTES))),
         "has_words": case((table.c.search_text.is_not(None), yes), else_=no),
         "has_fields": fields,
     }

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from memalchemy.codec import text
+from memalchemy.codec.search_text import query_terms
 from memalchemy.contracts import SearchPlan
 from memalchemy.database import off_loop
 from memalchemy.search.items import search_items
@@ -57,7 +57,7 @@ class ItemSearch:
         return [one for one in found if one.score >= least][:limit]
 
     async def _by_words(self, limit: int) -> AsyncGenerator[list[Ranked]]:
-        terms = text.query_terms(self.query or "")
+        terms = query_terms(self.query or "")
         self.plans.append(
             SearchPlan("text", "an index of words, and of the namespace", {"terms": len(terms)})
         )

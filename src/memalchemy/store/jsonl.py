@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import orjson
 
-from memalchemy.codec.sealing import Keyring
+from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.values import encode_value, from_jsonable, jsonable
 from memalchemy.contracts import UNSET, StoreItem
 from memalchemy.database import OFF_LOOP_BYTES, READ, WRITE, Database, off_loop
@@ -306,7 +306,7 @@ async def _written(
         event.payload_bytes = sum(len(line.row["p_value"]) for line in good)
         some = next((line.vectors for line in good if line.vectors), [])
         if some:
-            db.keyring.check_reveals("vectors", "an import of vectors", store="Store")
+            db.keyring.check_readable("vectors", "an import of vectors", store="Store")
         native = await stores_natively(db, some, None, event)
         for attempts_left in reversed(range(ATTEMPTS)):
             try:

@@ -142,7 +142,7 @@ class Store:
         if index and embedder is None:
             raise no_embedder("index=")
         if index or (index is None and embedder is not None):
-            db.keyring.check_reveals("vectors", "a store with an embedder", store="Store")
+            db.keyring.check_readable("vectors", "a store with an embedder", store="Store")
         self._settings = Settings(
             keyring=db.keyring,
             embedder=embedder,
@@ -177,8 +177,8 @@ class Store:
     def capabilities(self) -> StoreCapabilities:
         """What it can do: everything, but searches in what may not be stored readable."""
         return StoreCapabilities(
-            search=self.db.keyring.reveals("text"),
-            semantic_search=self.db.keyring.reveals("vectors"),
+            search=self.db.keyring.is_readable("text"),
+            semantic_search=self.db.keyring.is_readable("vectors"),
             ttl=True,
             list_namespaces=True,
             batch_operations=True,
@@ -287,7 +287,7 @@ class Store:
         """
         check_expected(expected_version, or_item=False)
         name = self._settings.model_of(model)
-        self.db.keyring.check_reveals("vectors", "embedding=", store="Store")
+        self.db.keyring.check_readable("vectors", "embedding=", store="Store")
         vectors = rows_of(embedding, name)
         values = item_binds(self.db, namespace, key) | {"p_now": datetime.now(UTC)}
         d = self.db.dialect
@@ -827,7 +827,7 @@ class Store:
                 items = await taken(reader.in_order("newest", None, most), most)
             return _hits([_hit(item, None) for item in items[offset:]], [_LISTED], explain)
         if mode != "vector":
-            self.db.keyring.check_reveals("text", "a search by words", store="Store")
+            self.db.keyring.check_readable("text", "a search by words", store="Store")
         vector = await self._vector(query, embedding) if mode != "text" else None
         with operation("store.search", **self._about(namespace)) as event:
             name = self._settings.model_of(model)
@@ -904,7 +904,7 @@ class Store:
             filters.append({"$metadata": metadata_filter})
         wanted = Filter.parse({"$and": filters} if filters else None)
         vector = check_vector(query_embedding, "query_embedding")
-        self.db.keyring.check_reveals("vectors", "a search by meaning", store="Store")
+        self.db.keyring.check_readable("vectors", "a search by meaning", store="Store")
         with operation("store.search", **self._about(namespace)) as event:
             name = self._settings.model_of(model)
             reader = ItemReader(self.db, path, prefix, wanted, connection, event)
@@ -918,7 +918,7 @@ class Store:
         if embedding is not None:
             if index:
                 raise TypeError("give index= or embedding=, not both")
-            self.db.keyring.check_reveals("vectors", "embedding=", store="Store")
+            self.db.keyring.check_readable("vectors", "embedding=", store="Store")
             return rows_of(embedding, self._settings.model)
         (vectors,) = await self._settings.vectors_of([value], index)
         return vectors
@@ -933,7 +933,7 @@ class Store:
                 whole = wanted is None or isinstance(wanted, (bool, str))
                 to_embed.setdefault(wanted if whole else tuple(wanted), []).append(at)  # type: ignore[arg-type]
                 continue
-            self.db.keyring.check_reveals("vectors", "embedding=", store="Store")
+            self.db.keyring.check_readable("vectors", "embedding=", store="Store")
             try:
                 found[at] = rows_of(one.embedding, self._settings.model)
             except (TypeError, ValueError) as error:
@@ -946,7 +946,7 @@ class Store:
         return found
 
     async def _vector(self, query: str | None, embedding: Any | None) -> Any:
-        self.db.keyring.check_reveals("vectors", "a search by meaning", store="Store")
+        self.db.keyring.check_readable("vectors", "a search by meaning", store="Store")
         if embedding is not None:
             return check_vector(embedding)
         if self._settings.embedder is None:

@@ -11,7 +11,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from memalchemy.checkpoints.retention import Watching
-from memalchemy.codec.sealing import Keyring
+from memalchemy.codec.encryption import Keyring
 from memalchemy.contracts import (
     CheckpointerCapabilities,
     CheckpointInfo,

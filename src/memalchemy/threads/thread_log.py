@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Executable
 
-from memalchemy.codec import text
-from memalchemy.codec.sealing import Keyring
+from memalchemy.codec.encryption import Keyring
+from memalchemy.codec.search_text import query_terms
 from memalchemy.contracts import (
     UNSET,
     Entry,
@@ -500,8 +500,8 @@ class ThreadLog:
             CapabilityMissing: the database is encrypted, and holds no readable words.
         """
         limit = check_limit(limit)
-        self.db.keyring.check_reveals("text", "a search")
-        terms = text.query_terms(check_query(query))
+        self.db.keyring.check_readable("text", "a search")
+        terms = query_terms(check_query(query))
         if not terms or not limit:
             return []
         d = self.db.dialect

@@ -181,7 +181,7 @@ class LogReading:
         fault = await off_loop(len(row.payload), partial(entry_fault, row, keyring))
         if fault is None:
             self.tally.entries += row.kind == "entry"
-        elif fault.code == "key" and not keyring.seals:
+        elif fault.code == "key" and not keyring.encrypts:
             self.tally.closed += 1
         else:
             if row.kind == "write":
@@ -203,7 +203,7 @@ class LogReading:
         result = await self._rebuild(row)
         if result is None:
             return  # deleted since it was read
-        if isinstance(result, Fault) and result.code == "key" and not self.db.keyring.seals:
+        if isinstance(result, Fault) and result.code == "key" and not self.db.keyring.encrypts:
             self.tally.closed += 1
             if wrong is not None:
                 self._add("depth", self._sentence(wrong), **_at(row))

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from memalchemy.checkpoints.skip_deltas import CODEC, RADIX, base_depth
-from memalchemy.codec import deltas, items, sealing, writes
-from memalchemy.codec.sealing import Keyring
+from memalchemy.codec import deltas, encryption
+from memalchemy.codec.checksum import check_payload, check_state
+from memalchemy.codec.encryption import Keyring
+from memalchemy.codec.payloads import VALUE_CODEC, WRITES_CODEC, decode_payload, decode_writes
 from memalchemy.codec.values import Parts, state_size
 from memalchemy.errors import Corrupt, MemalchemyError
 from memalchemy.log import STATES
@@ -96,11 +98,11 @@ def chain_fault(row: Any) -> Fault | None:
 
 def rebuilt(row: Any, base: Parts | None, keyring: Keyring) -> Parts | Fault:
     """The state of a row on the state of its base (``None`` for a snapshot), or what is wrong."""
-    if sealing.inner(row.codec) != CODEC:
+    if encryption.plain_codec(row.codec) != CODEC:
         return Fault(row.seq, "codec", f"its codec is {row.codec!r}")
     try:
-        _, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.payload))
-        deltas.check_payload(payload, checksum)
+        _, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.payload))
+        check_payload(payload, checksum)
     except UNREADABLE as error:
         return Fault(row.seq, unreadable(error), str(error))
     below = None if row.kind == "snapshot" else base or {}
@@ -109,7 +111,7 @@ def rebuilt(row: Any, base: Parts | None, keyring: Keyring) -> Parts | Fault:
             parts = deltas.decode_snapshot(payload)
         else:
             parts = deltas.apply_deltas(below, [payload])
-        deltas.check_state(parts, checksum)
+        check_state(parts, checksum)
     except Corrupt as error:
         # The payload is the one that was sealed: what it was laid on is not what it was made for.
         return Fault(row.seq, "payload" if row.kind == "snapshot" else "state", str(error))
@@ -119,11 +121,11 @@ def rebuilt(row: Any, base: Parts | None, keyring: Keyring) -> Parts | Fault:
 def entry_fault(row: Any, keyring: Keyring) -> Fault | None:
     """What is wrong with the row of an entry, or of writes, if anything is."""
     of_writes = row.kind == "write"
-    if sealing.inner(row.codec) != (writes.CODEC if of_writes else items.CODEC):
+    if encryption.plain_codec(row.codec) != (WRITES_CODEC if of_writes else VALUE_CODEC):
         return Fault(row.seq, "codec", f"its codec is {row.codec!r}")
     try:
-        codec, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.payload))
-        decode: Any = writes.decode_writes if of_writes else items.decode_item
+        codec, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.payload))
+        decode: Any = decode_writes if of_writes else decode_payload
         decode(payload, checksum, codec)
     except UNREADABLE as error:
         return Fault(row.seq, unreadable(error), str(error))
@@ -132,7 +134,7 @@ def entry_fault(row: Any, keyring: Keyring) -> Fault | None:
 
 def is_closed(row: Any, keyring: Keyring) -> bool:
     """Whether a row is sealed with a key that is not at hand."""
-    return sealing.is_sealed(row.codec) and not keyring.knows(bytes(row.payload))
+    return encryption.is_encrypted(row.codec) and not keyring.has_key_of(bytes(row.payload))
 
 
 def is_same_state(a: Any, b: Any, keyring: Keyring) -> bool:
@@ -140,7 +142,7 @@ def is_same_state(a: Any, b: Any, keyring: Keyring) -> bool:
     marks = []
     for row in (a, b):
         try:
-            checksum = keyring.open(row.codec, row.checksum, bytes(row.payload)).checksum
+            checksum = keyring.decrypt(row.codec, row.checksum, bytes(row.payload)).checksum
         except MemalchemyError:
             checksum = row.checksum
         marks.append(checksum >> 32)  # the upper half is the state's

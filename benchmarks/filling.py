@@ -21,6 +21,7 @@ from memalchemy import Database
 from memalchemy.codec.field_terms import field_terms
 from memalchemy.codec.payloads import VALUE_CODEC, encode_payload
 from memalchemy.codec.search_text import item_search_text
+from memalchemy.database import WRITE
 from memalchemy.keys import encode_namespace
 from memalchemy.search.scope import EMBEDDINGS, ITEMS
 from memalchemy.search.vectors import count_change
@@ -50,7 +51,7 @@ async def fill(
         return
     for start in range(0, len(items), AT_ONCE):
         some = slice(start, start + AT_ONCE)
-        await db.write(partial(_put, db, items[some], rows[some]))
+        await db.run(partial(_put, db, items[some], rows[some]), WRITE)
 
 
 def settle(dsn: str) -> None:

@@ -41,8 +41,8 @@ Scored = tuple[float, Any]
 class Ranking:
     """The order of one search's hits, page by page.
 
-    *terms* are those of `codec.text.query_terms`. Rows have ``score``, the share of the query that
-    they hold, and on the first page ``opening``, the beginning of their words.
+    *terms* are those of `codec.search_text.query_terms`. Rows have ``score``, the share of the
+    query that they hold, and on the first page ``opening``, the beginning of their words.
     """
 
     def __init__(self, terms: Sequence[Sequence[str]]) -> None:

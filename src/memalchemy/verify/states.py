@@ -6,11 +6,11 @@ Pure: rows in, faults out. A row is anything with the columns of `queries.read_r
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from memalchemy._cache import BoundedCache
 from memalchemy.checkpoints.skip_deltas import CODEC, RADIX, base_depth
 from memalchemy.codec import deltas, encryption
 from memalchemy.codec.checksum import check_payload, check_state
@@ -21,8 +21,8 @@ from memalchemy.errors import Corrupt, MemalchemyError
 from memalchemy.log import STATES
 from memalchemy.verify.report import UNREADABLE, unreadable
 
-HELD_BYTES = 64 * 1024 * 1024
-"""Rebuilt states that are kept as bases of later ones; what was dropped is read again."""
+MAX_CACHED_BYTES = 64 * 1024 * 1024
+"""Size of the rebuilt states that are cached as bases of later ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,36 +34,35 @@ class Fault:
     reason: str
 
 
-class Bases:
-    """Rebuilt states by position, for as long as something builds on them."""
+class Base(NamedTuple):
+    """A rebuilt state, and the position up to which something builds on it."""
 
-    def __init__(self, room: int = HELD_BYTES) -> None:
-        self._room = room
-        self._held: OrderedDict[int, tuple[Parts, int, int]] = OrderedDict()
-        self.bytes = 0
+    parts: Parts
+    last_use: int
+    size: int
+
+
+class BaseCache:
+    """Rebuilt states by position, each for as long as a later state builds on it."""
+
+    def __init__(self, max_bytes: int = MAX_CACHED_BYTES) -> None:
+        # A state that is larger than the cache counts as all of it: it is held alone.
+        self._bases: BoundedCache[int, Base] = BoundedCache(
+            max_bytes, lambda base: min(base.size, max_bytes)
+        )
 
     def get(self, seq: int) -> Parts | None:
-        found = self._held.get(seq)
-        if found is None:
-            return None
-        self._held.move_to_end(seq)
-        return found[0]
+        """Return the state at a position, if it is held."""
+        found = self._bases.get(seq)
+        return None if found is None else found.parts
 
     def put(self, seq: int, parts: Parts, last_use: int) -> None:
-        """Keep a state until position *last_use*; the least recently used gives way."""
-        size = state_size(parts)
-        self._held[seq] = (parts, last_use, size)
-        self.bytes += size
-        while self.bytes > self._room and len(self._held) > 1:
-            self._drop(next(iter(self._held)))
+        """Hold a state until position *last_use*; the least recently used gives way."""
+        self._bases.put(seq, Base(parts, last_use, state_size(parts)))
 
-    def passed(self, seq: int) -> None:
-        """Forget what nothing after *seq* builds on."""
-        for old in [old for old, (_, last, _) in self._held.items() if last <= seq]:
-            self._drop(old)
-
-    def _drop(self, seq: int) -> None:
-        self.bytes -= self._held.pop(seq)[2]
+    def drop_unused(self, seq: int) -> None:
+        """Drop the states on which nothing after *seq* builds."""
+        self._bases.drop_where(lambda _, base: base.last_use <= seq)
 
 
 def chain_fault(row: Any) -> Fault | None:

@@ -54,7 +54,7 @@ class Tree:
 def rebuilt(links: Sequence[Link], limit: int = MAX_STATE_BYTES) -> Tip:
     """The tip of rows as they are read back."""
     raw_size = 0  # what a database says here is not needed
-    return rebuild(Tip("read", 7, 0, tuple(links), raw_size), NO_KEYS, limit)
+    return rebuild(Tip("read", 7, tuple(links), raw_size), NO_KEYS, limit)
 
 
 def in_order(state: Parts) -> list[tuple[str, bytes]]:

@@ -317,4 +317,4 @@ def test_a_name_of_a_text_is_its_keys_and_without_keys_its_hash() -> None:
     assert name != Keyring([first]).pseudonym("likes tea!", 24)
     # What was kept under such names is found again by every release.
     assert Keyring().pseudonym("likes tea", 64) == hashlib.sha256(b"likes tea").hexdigest()
-    assert Keyring([first]).pseudonym("\ud800", 12) != Keyring().name_of("\ud800", 12)
+    assert Keyring([first]).pseudonym("\ud800", 12) != Keyring().pseudonym("\ud800", 12)

@@ -23,8 +23,8 @@ from memalchemy.codec.payloads import VALUE_CODEC, encode_payload
 from memalchemy.codec.search_text import item_search_text
 from memalchemy.database import WRITE
 from memalchemy.keys import encode_namespace
+from memalchemy.search.cache_versions import count_change
 from memalchemy.search.scope import EMBEDDINGS, ITEMS
-from memalchemy.search.vectors import count_change
 from memalchemy.statements import Program
 
 MODEL = "default"

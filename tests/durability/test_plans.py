@@ -25,7 +25,7 @@ from memalchemy.codec.search_text import query_terms
 from memalchemy.keys import encode_id
 from memalchemy.log import Log
 from memalchemy.log.listing import list_heads
-from memalchemy.search.checkpoints import search_checkpoints
+from memalchemy.search.text import search_checkpoints
 from servers import Postgres
 
 DEEP, OTHERS, EACH = 2_000, 50, 40

@@ -17,9 +17,9 @@ from memalchemy import Database, Store
 from memalchemy.codec.field_terms import FieldTerms
 from memalchemy.codec.search_text import query_terms
 from memalchemy.dialects import DIALECTS, Dialect
-from memalchemy.search.embeddings import live_items
-from memalchemy.search.items import narrowed_items, search_items
+from memalchemy.search._vector_statements import live_items
 from memalchemy.search.scope import key_lists, scope_binds
+from memalchemy.search.text import narrowed_items, search_items
 from memalchemy.store import read, write
 from servers import Postgres
 
@@ -36,8 +36,8 @@ BINDS: dict[str, Any] = scope_binds("default", "/space 7/", below=True) | {
     "p_after_namespace": "/space 7/",
     "p_low": "/space 7/",
     "p_high": "/space 70",
-    "p_house": "/~a",
-    "p_house_end": "/~{",
+    "p_internal": "/~a",
+    "p_internal_end": "/~{",
 }
 
 

@@ -79,7 +79,7 @@ from memalchemy.log.scan import PAGE, ask, scan
 from memalchemy.log.tables import key_range
 from memalchemy.mapping import Fallback, check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata, kind_of
-from memalchemy.search.checkpoints import find_checkpoints
+from memalchemy.search.text import find_checkpoints
 from memalchemy.statements import Program
 
 STATES = 20

@@ -304,7 +304,7 @@ def decode_snapshots(
 
     Raises:
         Corrupt: a row is missing, changed, or does not fit the others.
-        KeyMissing, NotEncrypted: see `Keyring.open`.
+        KeyMissing, NotEncrypted: see `Keyring.decrypt`.
     """
     states: dict[int, values.Parts] = {}
     for row in rows:

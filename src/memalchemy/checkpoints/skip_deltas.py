@@ -216,7 +216,7 @@ def rebuild(tip: Tip, keyring: Keyring, limit: int = MAX_STATE_BYTES) -> Tip:
 
     Raises:
         Corrupt: a row is missing, changed, or does not fit the others.
-        KeyMissing, NotEncrypted: see `Keyring.open`.
+        KeyMissing, NotEncrypted: see `Keyring.decrypt`.
     """
     if not tip.links or tip.links[0].depth != 0:
         raise Corrupt("the first state of a chain is missing")

@@ -30,11 +30,11 @@ from memalchemy.dialects import Dialect
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
 from memalchemy.search.scope import (
     EMBEDDINGS,
-    HOUSE,
+    INTERNAL_RANGE,
     ITEM_KEY,
     ITEMS,
     is_listed,
-    not_of_the_house,
+    not_internal,
     of_item,
 )
 from memalchemy.statements import beyond, statement
@@ -48,7 +48,7 @@ _LOW, _HIGH = "p_low", "p_high"
 
 def scope_of(tenant: str | None) -> tuple[str, dict[str, Any]]:
     """The variant for a tenant, or for all, and what it binds."""
-    binds = {"k_house": HOUSE + "a", "k_house_end": HOUSE + "{"}
+    binds = {"k_internal": INTERNAL_RANGE[0], "k_internal_end": INTERNAL_RANGE[1]}
     return ("all", binds) if tenant is None else ("tenant", binds | {"k_tenant": tenant})
 
 
@@ -58,7 +58,7 @@ def _whose(table: Table, scope: str) -> ColumnElement[bool]:
         whose = table.c.tenant == bindparam("k_tenant", type_=table.c.tenant.type)
     else:
         whose = table.c.tenant != literal_column("'~'")
-    return and_(whose, not_of_the_house(table)) if table is ITEMS else whose
+    return and_(whose, not_internal(table)) if table is ITEMS else whose
 
 
 def _states(d: Dialect, table: Table) -> dict[str, ColumnElement[Any]]:

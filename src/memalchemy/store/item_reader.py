@@ -21,8 +21,8 @@ from memalchemy.events import Event
 from memalchemy.filters import Filter
 from memalchemy.keys import encode_id, encode_namespace
 from memalchemy.log.scan import PAGE, ask, scan
-from memalchemy.search.items import narrowed_items
 from memalchemy.search.scope import Place, key_lists, scope_binds
+from memalchemy.search.text import narrowed_items
 from memalchemy.statements import Program
 from memalchemy.store import read
 

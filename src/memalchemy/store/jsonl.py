@@ -26,7 +26,7 @@ from memalchemy.errors import Conflict, NotSerialisable, TooLarge
 from memalchemy.events import operation
 from memalchemy.keys import check_name, encode_namespace
 from memalchemy.search.scope import Place, key_lists
-from memalchemy.search.vectors import check_vector
+from memalchemy.search.vectors import check_vector, vectors_of_items
 from memalchemy.statements import Program
 from memalchemy.store import read, write
 from memalchemy.store.embedding import check_field
@@ -363,7 +363,7 @@ async def _vectors_of(db: Database, page: list[StoreItem]) -> dict[Place, list[d
         rows: list[Any] = []
         for listed in key_lists(db.dialect, places):
             binds = {"k_tenant": db.tenant} | listed
-            rows += yield read.vectors_of_items(db.dialect), binds
+            rows += yield vectors_of_items(db.dialect), binds
         return rows
 
     rows = await db.run(program, READ)

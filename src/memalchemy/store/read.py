@@ -175,15 +175,15 @@ def list_paths(d: Dialect) -> Executable:
     later = ITEMS.alias("later")
 
     def least(above: ColumnElement[Any], *more: ColumnElement[bool]) -> ColumnElement[Any]:
-        house = and_(
-            later.c.namespace >= _bind("house", ITEMS.c.namespace),
-            later.c.namespace < _bind("house_end", ITEMS.c.namespace),
+        internal = and_(
+            later.c.namespace >= _bind("internal", ITEMS.c.namespace),
+            later.c.namespace < _bind("internal_end", ITEMS.c.namespace),
         )
         found = select(func.min(later.c.namespace)).where(
             later.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type),
             above,
             later.c.namespace < _bind("high", ITEMS.c.namespace),
-            not_(house),
+            not_(internal),
             live_item(later),
             *more,
         )
@@ -203,14 +203,6 @@ def read_vector(d: Dialect) -> Executable:
     same = [EMBEDDINGS.c[name] == _bind(name, EMBEDDINGS.c[name]) for name in names]
     alive = select(literal_column("1")).where(of_item(ITEMS), live_item()).exists()
     return select(EMBEDDINGS.c.vector).where(of_item(EMBEDDINGS), *same, alive)
-
-
-@statement()
-def vectors_of_items(d: Dialect) -> Executable:
-    """The vectors of the items that ``p_keys`` lists, of one tenant and of every model."""
-    names = ("namespace", "key", "field", "model", "part", "vector")
-    tenant = EMBEDDINGS.c.tenant == bindparam("k_tenant", type_=EMBEDDINGS.c.tenant.type)
-    return select(*(EMBEDDINGS.c[name] for name in names)).where(tenant, is_listed(d, EMBEDDINGS))
 
 
 @statement(below=(False, True))

@@ -18,9 +18,8 @@ from memalchemy.errors import Corrupt, InvalidArgument
 from memalchemy.events import Event
 from memalchemy.keys import check_name, encode_namespace
 from memalchemy.metadata import check_metadata
-from memalchemy.search.distances import look
 from memalchemy.search.scope import ITEM_KEY
-from memalchemy.search.vectors import Metric
+from memalchemy.search.vectors import Metric, vector_support
 from memalchemy.store.embedding import Embedder, Index, check_field, embed, no_embedder, texts_of
 from memalchemy.store.write import VectorRow
 
@@ -160,4 +159,4 @@ async def stores_natively(
     """How *vectors* are written, if there are any: asked of the database once in a while."""
     if not vectors or not db.dialect.compares_vectors:
         return True
-    return (await look(db, connection, event, stale=False)).native
+    return (await vector_support(db, connection, event, replica_ok=False)).native

@@ -47,7 +47,9 @@ from memalchemy.filters import Filter
 from memalchemy.keys import check_list, check_name, decode_namespace, encode_namespace
 from memalchemy.log.scan import ask
 from memalchemy.metadata import check_metadata
-from memalchemy.search.scope import OWN, Place, key_lists, scope_binds
+from memalchemy.search.diversity import diversify, pool_size
+from memalchemy.search.hybrid import check_fraction
+from memalchemy.search.scope import INTERNAL_RANGE, Place, key_lists, scope_binds
 from memalchemy.search.vectors import METRICS, Metric, check_vector
 from memalchemy.statements import Program
 from memalchemy.store import read, write
@@ -59,9 +61,7 @@ from memalchemy.store.compare_and_swap import (
     not_as_expected,
     settled,
 )
-from memalchemy.store.diversity import differing, pool_of
 from memalchemy.store.embedding import Embedder, Index, check_field, embed, no_embedder, rows_of
-from memalchemy.store.fusion import check_share
 from memalchemy.store.item_reader import ItemReader, taken
 from memalchemy.store.item_search import ItemSearch
 from memalchemy.store.settings import (
@@ -800,8 +800,8 @@ class Store:
             "k_tenant": self.db.tenant,
             "p_low": low,
             "p_high": low[:-1] + "0",
-            "p_house": OWN[0],
-            "p_house_end": OWN[1],
+            "p_internal": INTERNAL_RANGE[0],
+            "p_internal_end": INTERNAL_RANGE[1],
             "p_limit": check_limit(limit),
         }
         if after is not None:
@@ -878,8 +878,8 @@ class Store:
                 raise InvalidArgument("embedding= is for the modes vector and hybrid")
             mode = "vector"
         _check_threshold(threshold)
-        check_share(alpha, "alpha")
-        check_share(mmr, "mmr")
+        check_fraction(alpha, "alpha")
+        check_fraction(mmr, "mmr")
         if alpha is not None and mode != "hybrid":
             raise InvalidArgument("alpha= is for the mode hybrid")
         if mmr is not None and mode == "text":
@@ -898,9 +898,9 @@ class Store:
             name = self._settings.model_of(model)
             reader = ItemReader(self.db, path, prefix, wanted, connection, event)
             search = ItemSearch(reader, query, vector, name, self.metric, threshold, [])
-            found = await search.best(mode, most if mmr is None else pool_of(most), alpha)
+            found = await search.best(mode, most if mmr is None else pool_size(most), alpha)
             if mmr is not None:
-                found = await differing(self.db, found, mmr, most, name, connection, event)
+                found = await diversify(self.db, found, mmr, most, name, connection, event)
         return _hits([_hit(one.item, one.score) for one in found[offset:]], search.plans, explain)
 
     async def search_many(

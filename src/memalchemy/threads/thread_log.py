@@ -63,8 +63,7 @@ from memalchemy.log import (
     second_of,
 )
 from memalchemy.log.entries import remove_all
-from memalchemy.search.entries import find_entries
-from memalchemy.search.relevance import Scored
+from memalchemy.search.text import ScoredRow, find_entries
 from memalchemy.statements import Answer, Program
 from memalchemy.threads import entry_rows
 
@@ -799,7 +798,7 @@ def _position(position: object, name: str) -> int:
     return max(min(position, entries.EVERYTHING), -1)
 
 
-def _hits(found: Sequence[Scored], terms: list[list[str]], keyring: Keyring) -> list[EntryHit]:
+def _hits(found: Sequence[ScoredRow], terms: list[list[str]], keyring: Keyring) -> list[EntryHit]:
     return [entry_rows.hit(row, score, terms, keyring) for score, row in found]
 
 

@@ -19,9 +19,9 @@ from memalchemy.codec.search_text import may_be_item_search_text
 from memalchemy.database import READ, Database, off_loop
 from memalchemy.errors import Corrupt
 from memalchemy.keys import decode_namespace, encode_namespace
-from memalchemy.search.counting import counts
-from memalchemy.search.embeddings import has_native_vectors
+from memalchemy.search.cache_versions import read_versions
 from memalchemy.search.scope import scope_binds
+from memalchemy.search.vectors import has_native_vectors
 from memalchemy.verify import item_queries as queries
 from memalchemy.verify.indexes import TextIndexes
 from memalchemy.verify.logs import BATCH_BYTES, BATCH_ROWS, PAGE, ask, ask_each
@@ -139,7 +139,7 @@ class ItemsReading:
             binds = {"k_tenant": self.tenant, "p_namespace": path, "p_limit": PAGE}
             rows = await ask(self.db, queries.list_changes(d), binds)
             for row in rows:
-                program = partial(counts, d, self.tenant, row.namespace, False)
+                program = partial(read_versions, d, self.tenant, row.namespace, False)
                 counter = (await self.db.run(program, READ)).get(row.namespace)
                 if counter is None or not 1 <= row.last_change <= counter.version:
                     there = "none" if counter is None else f"at {counter.version}"

@@ -398,6 +398,7 @@ async def test_a_search_of_any_length_is_a_bind_that_a_query_takes(
 def found(text: str) -> dict[str, Any]:
     return {
         "thread_id": "thread",
+        "namespace": "/",
         "checkpoint_id": "one",
         "parent_id": None,
         "seq": 1,
@@ -406,7 +407,6 @@ def found(text: str) -> dict[str, Any]:
         "raw_size": 1,
         "stored_size": 1,
         "occurred_at": NOW,
-        "namespace": "/",
         "score": 0.5,
         "opening": text,
         "search_text": text,
@@ -414,7 +414,7 @@ def found(text: str) -> dict[str, Any]:
 
 
 async def test_what_is_read_is_as_python_had_it(agent: Checkpointer, server: Recorder) -> None:
-    row = {name: v for name, v in found("").items() if name in ("thread_id", *INFO)}
+    row = {name: v for name, v in found("").items() if name in ("thread_id", "namespace", *INFO)}
     server.answer("checkpoints.listing.read_name", Answer([row]))
 
     metadata = await agent.get_metadata("thread", "one")

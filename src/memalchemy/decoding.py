@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from memalchemy.codec import deltas, items, writes
-from memalchemy.codec.sealing import Keyring
+from memalchemy.codec import deltas
+from memalchemy.codec.checksum import check_payload, check_state
+from memalchemy.codec.encryption import Keyring
+from memalchemy.codec.payloads import decode_payload, decode_writes
 from memalchemy.codec.values import decode_state
 from memalchemy.contracts import PendingWrite
 from memalchemy.errors import CapabilityMissing, Corrupt
@@ -39,13 +41,13 @@ def decode(row: Any, *, keys: Keys = None, bases: Iterable[Any] = ()) -> Any:
     """
     keyring = Keyring(keys, allow_plaintext=True)
     if hasattr(row, "value"):
-        codec, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.value))
-        return items.decode_item(payload, checksum, codec)
-    codec, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.payload))
+        codec, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.value))
+        return decode_payload(payload, checksum, codec)
+    codec, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.payload))
     if row.kind == "entry":
-        return items.decode_item(payload, checksum, codec)
+        return decode_payload(payload, checksum, codec)
     if row.kind == "write":
-        task_id, task_path, given = writes.decode_writes(payload, checksum, codec)
+        task_id, task_path, given = decode_writes(payload, checksum, codec)
         return [
             PendingWrite(task_id, index, channel, value, task_path)
             for index, channel, value in given
@@ -67,13 +69,13 @@ def _state(row: Any, keyring: Keyring, bases: Iterable[Any]) -> dict[str, Any]:
         chain.append(base)
     payloads, checksum = [], 0
     for link in reversed(chain):
-        codec, checksum, payload = keyring.open(link.codec, link.checksum, bytes(link.payload))
+        codec, checksum, payload = keyring.decrypt(link.codec, link.checksum, bytes(link.payload))
         if codec != deltas.CODEC:
             raise Corrupt(f"a stored state has the unknown codec {codec!r}")
-        deltas.check_payload(payload, checksum)
+        check_payload(payload, checksum)
         payloads.append(payload)
     parts = deltas.decode_snapshot(payloads[0])
     if len(payloads) > 1:
         parts = deltas.apply_deltas(parts, payloads[1:])
-    deltas.check_state(parts, checksum)
+    check_state(parts, checksum)
     return decode_state(parts)

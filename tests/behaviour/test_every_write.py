@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 import memalchemy
 from memalchemy import CapabilityMissing, Database, KeyMissing, Store
-from memalchemy.codec.sealing import generate_key
+from memalchemy.codec.encryption import generate_key
 
 KEY, OTHER = generate_key(), generate_key()
 

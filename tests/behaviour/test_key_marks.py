@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from test_encryption import Open, opened
 
 from memalchemy import Checkpointer, Database, KeyMissing, NotEncrypted, Store, ThreadLog
-from memalchemy.codec.sealing import Keyring, generate_key
+from memalchemy.codec.encryption import Keyring, generate_key
 from memalchemy.database import key_registry
 from memalchemy.rotation import rotate_keys
 from memalchemy.store.jsonl import export_items, import_items

@@ -31,7 +31,7 @@ from memalchemy import (
     Store,
     ThreadLog,
 )
-from memalchemy.codec.sealing import Keyring, generate_key
+from memalchemy.codec.encryption import Keyring, generate_key
 from memalchemy.contracts import Progress
 from memalchemy.events import subscribe
 from memalchemy.rotation import _Rotation, rotate_keys

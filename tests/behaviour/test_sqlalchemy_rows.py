@@ -18,7 +18,7 @@ from memalchemy import (
     ThreadLog,
     decode,
 )
-from memalchemy.codec.sealing import generate_key
+from memalchemy.codec.encryption import generate_key
 from memalchemy.schema import (
     INTERNAL_ROWS,
     CheckpointRow,

@@ -14,8 +14,8 @@ AND threads.forked_from = :k_thread_id
 -- checkpoints.erase.erase_own()
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
-AND store_items.namespace >= :p_house
-AND store_items.namespace < :p_house_end
+AND store_items.namespace >= :p_internal
+AND store_items.namespace < :p_internal_end
 
 -- checkpoints.erase.erase_tenant(table=embeddings)
 DELETE FROM embeddings
@@ -48,8 +48,8 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
 AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 ORDER BY store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -59,8 +59,8 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
 AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 AND store_items.namespace >= :p_namespace
 AND (store_items.namespace > :p_namespace
   OR store_items.namespace = :p_namespace
@@ -1062,7 +1062,7 @@ FROM threads
 WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
 -- log.bulk_delete.forget_listed()
@@ -1083,7 +1083,7 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN (
-        SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+        SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
         FROM JSON_TABLE(:p_logs,
             '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON checkpoints.log_id = listed.log_id) numbered),
   needed(log_id, checkpoint_id) AS (
@@ -1128,7 +1128,7 @@ AND (deltas.log_id, deltas.label) IN (
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN (
-        SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+        SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
         FROM JSON_TABLE(:p_logs,
             '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON checkpoints.log_id = listed.log_id) numbered),
   needed(log_id, checkpoint_id) AS (
@@ -2001,7 +2001,7 @@ FROM threads
 WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 FOR UPDATE
 
@@ -2012,7 +2012,7 @@ FROM threads
 WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 FOR UPDATE SKIP LOCKED
 
@@ -2022,7 +2022,7 @@ SET version=(threads.version + :version_1), epoch=(threads.epoch + :p_moved)
 WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
 -- log.bulk_delete.sweep_listed()
@@ -2039,14 +2039,14 @@ WHERE (deltas.log_id, deltas.seq) IN (
           0 AS built_on
         FROM checkpoints
         JOIN (
-          SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+          SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
           FROM JSON_TABLE(:p_logs,
               '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON checkpoints.log_id = listed.log_id
         UNION ALL
         SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
         FROM deltas
         JOIN (
-          SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+          SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
           FROM JSON_TABLE(:p_logs,
               '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON deltas.log_id = listed.log_id
         WHERE deltas.kind IN ('snapshot', 'delta')
@@ -2055,7 +2055,7 @@ WHERE (deltas.log_id, deltas.seq) IN (
           1 AS built_on
         FROM deltas
         JOIN (
-          SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+          SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
           FROM JSON_TABLE(:p_logs,
               '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON deltas.log_id = listed.log_id
         WHERE deltas.base_seq IS NOT NULL) each_position
@@ -2193,7 +2193,7 @@ SET version=(threads.version + :version_1), last_ordinal=0, epoch=(threads.epoch
 WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 AND threads.deleted_at IS NULL
 
@@ -2202,7 +2202,7 @@ DELETE FROM checkpoints
 WHERE checkpoints.log_id IN (
   SELECT listed.log_id
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
 -- log.delete.empty(table=entries)
@@ -2210,7 +2210,7 @@ DELETE FROM deltas
 WHERE deltas.log_id IN (
   SELECT listed.log_id
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 AND deltas.kind IN ('entry')
 
@@ -2219,7 +2219,7 @@ DELETE FROM deltas
 WHERE deltas.log_id IN (
   SELECT listed.log_id
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
 -- log.delete.empty(table=threads)
@@ -2227,7 +2227,7 @@ DELETE FROM threads
 WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
 -- log.delete.move_epoch()
@@ -3741,7 +3741,7 @@ SELECT listed.log_id, (
   WHERE deltas.log_id = listed.log_id
   AND deltas.kind IN ('entry')) AS entries
 FROM (
-  SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+  SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
   FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed
 
 -- log.pending_writes.read_writes()
@@ -3803,8 +3803,8 @@ FROM (
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant = :k_tenant
-  AND NOT (store_items.namespace >= :k_house
-    AND store_items.namespace < :k_house_end)) stored
+  AND NOT (store_items.namespace >= :k_internal
+    AND store_items.namespace < :k_internal_end)) stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
 -- rotation.statements.count_rows(table=store_items, scope=all)
@@ -3820,8 +3820,8 @@ FROM (
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant != '~'
-  AND NOT (store_items.namespace >= :k_house
-    AND store_items.namespace < :k_house_end)) stored
+  AND NOT (store_items.namespace >= :k_internal
+    AND store_items.namespace < :k_internal_end)) stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
 -- rotation.statements.count_vectors(scope=tenant)
@@ -3915,8 +3915,8 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = :k_tenant
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 AND store_items.namespace >= :p_namespace
 AND (store_items.namespace > :p_namespace
   OR store_items.namespace = :p_namespace
@@ -3935,8 +3935,8 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = :k_tenant
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -3951,8 +3951,8 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 AND store_items.tenant >= :p_tenant
 AND (store_items.tenant > :p_tenant
   OR store_items.tenant = :p_tenant
@@ -3973,8 +3973,8 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -4055,308 +4055,7 @@ AND store_items.version = :p_version
 AND store_items.codec = :p_was_codec
 AND store_items.checksum = :p_was_checksum
 
--- search.checkpoints.read_found_checkpoints()
-SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
-  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
-FROM checkpoints
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE (checkpoints.log_id, checkpoints.seq) IN (
-  SELECT listed.log_id, CAST(listed.seq AS NUMBER(19)) AS seq
-  FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id, each_.seq
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]',
-          seq VARCHAR2(4000) PATH '$[1]')) each_) listed)
-
--- search.checkpoints.search_checkpoints(below=False, weighed=False)
-WITH hits AS (
-  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM (
-    SELECT listed.term
-    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
-  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = :k_tenant
-  AND threads.namespace = :k_namespace),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > :p_now)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  OFFSET :p_offset ROWS
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score
-FROM best
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.checkpoints.search_checkpoints(below=False, weighed=True)
-WITH hits AS (
-  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM (
-    SELECT listed.term
-    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
-  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = :k_tenant
-  AND threads.namespace = :k_namespace),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > :p_now)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  OFFSET :p_offset ROWS
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening, deltas.search_text
-FROM best
-JOIN deltas words ON words.log_id = best.log_id
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = best.log_id
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
-JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.checkpoints.search_checkpoints(below=True, weighed=False)
-WITH hits AS (
-  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM (
-    SELECT listed.term
-    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
-  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = :k_tenant
-  AND threads.namespace >= :k_namespace
-  AND threads.namespace < :k_beyond),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > :p_now)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  OFFSET :p_offset ROWS
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score
-FROM best
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.checkpoints.search_checkpoints(below=True, weighed=True)
-WITH hits AS (
-  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM (
-    SELECT listed.term
-    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
-  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = :k_tenant
-  AND threads.namespace >= :k_namespace
-  AND threads.namespace < :k_beyond),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > :p_now)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  OFFSET :p_offset ROWS
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening, deltas.search_text
-FROM best
-JOIN deltas words ON words.log_id = best.log_id
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = best.log_id
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
-JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.embeddings.count_vectors(below=False)
+-- search._vector_statements.count_vectors(below=False)
 SELECT count(*) AS count_1
 FROM (
   SELECT 1 AS one
@@ -4367,7 +4066,7 @@ FROM (
   AND embeddings.dimensions = :p_dimensions
   FETCH FIRST :p_limit ROWS ONLY) some_vectors
 
--- search.embeddings.count_vectors(below=True)
+-- search._vector_statements.count_vectors(below=True)
 SELECT count(*) AS count_1
 FROM (
   SELECT 1 AS one
@@ -4375,13 +4074,13 @@ FROM (
   WHERE embeddings.tenant = :k_tenant
   AND embeddings.namespace >= :k_namespace
   AND embeddings.namespace < :k_beyond
-  AND NOT (embeddings.namespace >= :k_house
-    AND embeddings.namespace < :k_house_end)
+  AND NOT (embeddings.namespace >= :k_internal
+    AND embeddings.namespace < :k_internal_end)
   AND embeddings.model = :p_model
   AND embeddings.dimensions = :p_dimensions
   FETCH FIRST :p_limit ROWS ONLY) some_vectors
 
--- search.embeddings.rank_all(metric=cosine, below=False, among=False)
+-- search._vector_statements.rank_all(metric=cosine, below=False, among=False)
 WITH near AS (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, COSINE) AS distance
@@ -4405,7 +4104,7 @@ JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=cosine, below=True, among=False)
+-- search._vector_statements.rank_all(metric=cosine, below=True, among=False)
 WITH near AS (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, COSINE) AS distance
@@ -4413,8 +4112,8 @@ WITH near AS (
   WHERE embeddings.tenant = :k_tenant
   AND embeddings.namespace >= :k_namespace
   AND embeddings.namespace < :k_beyond
-  AND NOT (embeddings.namespace >= :k_house
-    AND embeddings.namespace < :k_house_end)
+  AND NOT (embeddings.namespace >= :k_internal
+    AND embeddings.namespace < :k_internal_end)
   AND embeddings.model = :p_model
   AND embeddings.dimensions = :p_dimensions
   ORDER BY vector_distance(embeddings.vector, :p_vector, COSINE), embeddings.namespace,
@@ -4432,7 +4131,7 @@ JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=dot, below=False, among=False)
+-- search._vector_statements.rank_all(metric=dot, below=False, among=False)
 WITH near AS (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, DOT) AS distance
@@ -4456,7 +4155,7 @@ JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=dot, below=True, among=False)
+-- search._vector_statements.rank_all(metric=dot, below=True, among=False)
 WITH near AS (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, DOT) AS distance
@@ -4464,8 +4163,8 @@ WITH near AS (
   WHERE embeddings.tenant = :k_tenant
   AND embeddings.namespace >= :k_namespace
   AND embeddings.namespace < :k_beyond
-  AND NOT (embeddings.namespace >= :k_house
-    AND embeddings.namespace < :k_house_end)
+  AND NOT (embeddings.namespace >= :k_internal
+    AND embeddings.namespace < :k_internal_end)
   AND embeddings.model = :p_model
   AND embeddings.dimensions = :p_dimensions
   ORDER BY vector_distance(embeddings.vector, :p_vector, DOT), embeddings.namespace, embeddings.key,
@@ -4483,7 +4182,7 @@ JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=l2, below=False, among=False)
+-- search._vector_statements.rank_all(metric=l2, below=False, among=False)
 WITH near AS (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, EUCLIDEAN) AS distance
@@ -4507,7 +4206,7 @@ JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=l2, below=True, among=False)
+-- search._vector_statements.rank_all(metric=l2, below=True, among=False)
 WITH near AS (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, EUCLIDEAN) AS distance
@@ -4515,8 +4214,8 @@ WITH near AS (
   WHERE embeddings.tenant = :k_tenant
   AND embeddings.namespace >= :k_namespace
   AND embeddings.namespace < :k_beyond
-  AND NOT (embeddings.namespace >= :k_house
-    AND embeddings.namespace < :k_house_end)
+  AND NOT (embeddings.namespace >= :k_internal
+    AND embeddings.namespace < :k_internal_end)
   AND embeddings.model = :p_model
   AND embeddings.dimensions = :p_dimensions
   ORDER BY vector_distance(embeddings.vector, :p_vector, EUCLIDEAN), embeddings.namespace,
@@ -4534,290 +4233,19 @@ JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.entries.read_found_entries()
-SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
-  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id
-FROM deltas
-JOIN threads ON threads.log_id = deltas.log_id
-WHERE (deltas.log_id, deltas.seq) IN (
-  SELECT listed.log_id, CAST(listed.seq AS NUMBER(19)) AS seq
+-- search._vector_statements.vectors_of_items()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id, each_.seq
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]',
-          seq VARCHAR2(4000) PATH '$[1]')) each_) listed)
-AND deltas.kind IN ('entry')
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
--- search.entries.search_entries(scope=namespace, weighed=False)
-WITH hits AS (
-  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM (
-    SELECT listed.term
-    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
-  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = :k_tenant
-  AND threads.namespace = :k_namespace),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.log_id = ranked.log_id
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > :p_now)
-  AND deltas.kind IN ('entry')
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  OFFSET :p_offset ROWS
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score
-FROM best
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.entries.search_entries(scope=namespace, weighed=True)
-WITH hits AS (
-  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM (
-    SELECT listed.term
-    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
-  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = :k_tenant
-  AND threads.namespace = :k_namespace),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.log_id = ranked.log_id
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > :p_now)
-  AND deltas.kind IN ('entry')
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  OFFSET :p_offset ROWS
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, whole.entry_key,
-  whole.occurred_at, whole.stored_at, whole.codec, whole.checksum, whole.search_text, whole.payload
-FROM best
-JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq LEFT OUTER
-JOIN deltas whole ON whole.log_id = best.log_id
-AND whole.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.entries.search_entries(scope=log, weighed=False)
-WITH hits AS (
-  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM (
-    SELECT listed.term
-    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
-  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = :k_tenant
-  AND threads.namespace = :k_namespace),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.log_id = ranked.log_id
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > :p_now)
-  AND deltas.kind IN ('entry')
-  AND threads.thread_id = :k_thread_id
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  OFFSET :p_offset ROWS
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score
-FROM best
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.entries.search_entries(scope=log, weighed=True)
-WITH hits AS (
-  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM (
-    SELECT listed.term
-    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
-  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = :k_tenant
-  AND threads.namespace = :k_namespace),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.log_id = ranked.log_id
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > :p_now)
-  AND deltas.kind IN ('entry')
-  AND threads.thread_id = :k_thread_id
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  OFFSET :p_offset ROWS
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, whole.entry_key,
-  whole.occurred_at, whole.stored_at, whole.codec, whole.checksum, whole.search_text, whole.payload
-FROM best
-JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq LEFT OUTER
-JOIN deltas whole ON whole.log_id = best.log_id
-AND whole.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.items.narrowed_items(below=False)
+-- search.text.narrowed_items(below=False)
 WITH within AS (
   SELECT store_items.namespace AS namespace, store_items.key AS key
   FROM store_items
@@ -4827,7 +4255,7 @@ SELECT within.namespace, within.key
 FROM within
 FETCH FIRST :p_limit ROWS ONLY
 
--- search.items.narrowed_items(below=True)
+-- search.text.narrowed_items(below=True)
 WITH within AS (
   SELECT store_items.namespace AS namespace, store_items.key AS key
   FROM store_items
@@ -4838,7 +4266,591 @@ SELECT within.namespace, within.key
 FROM within
 FETCH FIRST :p_limit ROWS ONLY
 
--- search.items.search_items(below=False, weighed=False)
+-- search.text.read_found_checkpoints()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
+FROM checkpoints
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE (checkpoints.log_id, checkpoints.seq) IN (
+  SELECT listed.log_id, CAST(listed.seq AS NUMBER(19)) AS seq
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id, each_.seq
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]',
+          seq VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- search.text.read_found_entries()
+SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
+  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE (deltas.log_id, deltas.seq) IN (
+  SELECT listed.log_id, CAST(listed.seq AS NUMBER(19)) AS seq
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id, each_.seq
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]',
+          seq VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND deltas.kind IN ('entry')
+
+-- search.text.search_checkpoints(below=False, weighed=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=False, weighed=True)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening, deltas.search_text
+FROM best
+JOIN deltas words ON words.log_id = best.log_id
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace >= :k_namespace
+  AND threads.namespace < :k_beyond),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=True)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace >= :k_namespace
+  AND threads.namespace < :k_beyond),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening, deltas.search_text
+FROM best
+JOIN deltas words ON words.log_id = best.log_id
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_entries(scope=namespace, weighed=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=namespace, weighed=True)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, whole.entry_key,
+  whole.occurred_at, whole.stored_at, whole.codec, whole.checksum, whole.search_text, whole.payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq LEFT OUTER
+JOIN deltas whole ON whole.log_id = best.log_id
+AND whole.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = :k_thread_id
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=True)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = :k_thread_id
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, whole.entry_key,
+  whole.occurred_at, whole.stored_at, whole.codec, whole.checksum, whole.search_text, whole.payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq LEFT OUTER
+JOIN deltas whole ON whole.log_id = best.log_id
+AND whole.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_items(below=False, weighed=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -4897,7 +4909,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=False, weighed=True)
+-- search.text.search_items(below=False, weighed=True)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -4967,7 +4979,7 @@ AND (
   FROM best) <= 50
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=True, weighed=False)
+-- search.text.search_items(below=True, weighed=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -5018,8 +5030,8 @@ best AS (
   FROM ranked
   WHERE (ranked.expires_at IS NULL
     OR ranked.expires_at > :p_now)
-  AND NOT (ranked.namespace >= :k_house
-    AND ranked.namespace < :k_house_end)
+  AND NOT (ranked.namespace >= :k_internal
+    AND ranked.namespace < :k_internal_end)
   ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
   OFFSET :p_offset ROWS
   FETCH FIRST :p_limit ROWS ONLY)
@@ -5029,7 +5041,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=True, weighed=True)
+-- search.text.search_items(below=True, weighed=True)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -5080,8 +5092,8 @@ best AS (
   FROM ranked
   WHERE (ranked.expires_at IS NULL
     OR ranked.expires_at > :p_now)
-  AND NOT (ranked.namespace >= :k_house
-    AND ranked.namespace < :k_house_end)
+  AND NOT (ranked.namespace >= :k_internal
+    AND ranked.namespace < :k_internal_end)
   ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
   OFFSET :p_offset ROWS
   FETCH FIRST :p_limit ROWS ONLY)
@@ -5128,8 +5140,8 @@ SELECT count(*) AS entries, coalesce(sum(CASE
     :coalesce_4) + coalesce(sum(length(store_items.field_terms)), :coalesce_5) AS text_bytes
 FROM store_items
 WHERE store_items.tenant = :k_tenant
-AND NOT (store_items.namespace >= :p_house
-  AND store_items.namespace < :p_house_end)
+AND NOT (store_items.namespace >= :p_internal
+  AND store_items.namespace < :p_internal_end)
 
 -- space.measuring.measure_kinds()
 SELECT deltas.kind, count(*) AS entries, sum(length(deltas.payload)) AS payload_bytes,
@@ -5197,8 +5209,8 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
 AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
@@ -5280,8 +5292,8 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
 AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
@@ -5295,8 +5307,8 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
 AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 AND (store_items.updated_at < :p_after_updated_at
@@ -5342,8 +5354,8 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
 AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 ORDER BY store_items.namespace, store_items.key
@@ -5357,8 +5369,8 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
 AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 AND (store_items.namespace > :p_after_namespace
@@ -5396,8 +5408,8 @@ WITH paths(place) AS (
     WHERE later.tenant = :k_tenant
     AND later.namespace >= :p_low
     AND later.namespace < :p_high
-    AND NOT (later.namespace >= :p_house
-      AND later.namespace < :p_house_end)
+    AND NOT (later.namespace >= :p_internal
+      AND later.namespace < :p_internal_end)
     AND (later.expires_at IS NULL
       OR later.expires_at > :p_now)) AS place
   FROM DUAL
@@ -5408,8 +5420,8 @@ WITH paths(place) AS (
     WHERE later.tenant = :k_tenant
     AND later.namespace > paths.place
     AND later.namespace < :p_high
-    AND NOT (later.namespace >= :p_house
-      AND later.namespace < :p_house_end)
+    AND NOT (later.namespace >= :p_internal
+      AND later.namespace < :p_internal_end)
     AND (later.expires_at IS NULL
       OR later.expires_at > :p_now)) AS anon_1
   FROM paths
@@ -5433,8 +5445,8 @@ FROM embeddings
 WHERE embeddings.tenant = :k_tenant
 AND embeddings.namespace >= :k_namespace
 AND embeddings.namespace < :k_beyond
-AND NOT (embeddings.namespace >= :k_house
-  AND embeddings.namespace < :k_house_end)
+AND NOT (embeddings.namespace >= :k_internal
+  AND embeddings.namespace < :k_internal_end)
 AND embeddings.model = :p_model
 FETCH FIRST 1 ROWS ONLY
 
@@ -5482,18 +5494,6 @@ AND (EXISTS (
     AND (store_items.expires_at IS NULL
       OR store_items.expires_at > :p_now)))
 
--- store.read.vectors_of_items()
-SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
-  embeddings.vector
-FROM embeddings
-WHERE embeddings.tenant = :k_tenant
-AND (embeddings.namespace, embeddings.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT each_.namespace, each_.key
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
-          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
-
 -- store.write.change_item(expected=any)
 UPDATE store_items
 SET meta=:p_meta, version=CASE
@@ -5540,8 +5540,8 @@ DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
 AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 
 -- store.write.date_item()
 UPDATE store_items
@@ -5929,8 +5929,8 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
 AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 
 -- verify.item_queries.first_tenant(after=True)
 SELECT min(store_items.tenant) AS tenant
@@ -5954,8 +5954,8 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
 AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 AND store_items.namespace >= :p_namespace
 AND (store_items.namespace > :p_namespace
   OR store_items.namespace = :p_namespace
@@ -5974,8 +5974,8 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
 AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 ORDER BY store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 

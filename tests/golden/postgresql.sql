@@ -6501,305 +6501,7 @@ AND store_items.version = $8::BIGINT
 AND store_items.codec = $9::VARCHAR
 AND store_items.checksum = $10::BIGINT
 
--- search.checkpoints.read_found_checkpoints()
-SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
-  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
-FROM checkpoints
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE (checkpoints.log_id, checkpoints.seq) IN (
-  SELECT listed.log_id, CAST(listed.seq AS BIGINT) AS seq
-  FROM (
-    SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS seq
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-
--- search.checkpoints.search_checkpoints(below=False, weighed=False)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
-  AND threads.namespace = $4::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  LIMIT $6
-  OFFSET $7::INTEGER)
-SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score
-FROM best
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.checkpoints.search_checkpoints(below=False, weighed=True)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
-  AND threads.namespace = $4::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  LIMIT $6
-  OFFSET $7::INTEGER)
-SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening,
-  deltas.search_text
-FROM best
-JOIN deltas AS words ON words.log_id = best.log_id
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = best.log_id
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
-JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.checkpoints.search_checkpoints(below=True, weighed=False)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
-  AND threads.namespace >= $4::VARCHAR
-  AND threads.namespace < $5::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  LIMIT $7
-  OFFSET $8::INTEGER)
-SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score
-FROM best
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.checkpoints.search_checkpoints(below=True, weighed=True)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
-  AND threads.namespace >= $4::VARCHAR
-  AND threads.namespace < $5::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  LIMIT $7
-  OFFSET $8::INTEGER)
-SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening,
-  deltas.search_text
-FROM best
-JOIN deltas AS words ON words.log_id = best.log_id
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = best.log_id
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
-JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.embeddings.count_vectors(below=False)
+-- search._vector_statements.count_vectors(below=False)
 SELECT count(*) AS count_1
 FROM (
   SELECT 1 AS one
@@ -6810,7 +6512,7 @@ FROM (
   AND embeddings.dimensions = $4::INTEGER
   LIMIT $5::INTEGER) AS some_vectors
 
--- search.embeddings.count_vectors(below=True)
+-- search._vector_statements.count_vectors(below=True)
 SELECT count(*) AS count_1
 FROM (
   SELECT 1 AS one
@@ -6824,13 +6526,13 @@ FROM (
   AND embeddings.dimensions = $7::INTEGER
   LIMIT $8::INTEGER) AS some_vectors
 
--- search.embeddings.current_vector_settings()
+-- search._vector_statements.current_vector_settings()
 SELECT current_setting('hnsw.iterative_scan', true) AS p_scan, current_setting('hnsw.ef_search',
     true) AS p_width, current_setting('enable_sort', true) AS p_sort,
   current_setting('enable_seqscan', true) AS p_sequential, current_setting('enable_bitmapscan',
     true) AS p_bitmap
 
--- search.embeddings.live_items()
+-- search._vector_statements.live_items()
 SELECT store_items.namespace AS namespace, store_items.key AS key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -6842,12 +6544,12 @@ AND (store_items.namespace, store_items.key) IN (
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 
--- search.embeddings.only_by_vector_index()
+-- search._vector_statements.only_by_vector_index()
 SELECT set_config('hnsw.iterative_scan', $1::VARCHAR, true), set_config('hnsw.ef_search',
     $2::VARCHAR, true), set_config('enable_sort', $3::VARCHAR, true), set_config('enable_seqscan',
     $4::VARCHAR, true), set_config('enable_bitmapscan', $5::VARCHAR, true)
 
--- search.embeddings.rank_all(metric=cosine, below=False, among=False)
+-- search._vector_statements.rank_all(metric=cosine, below=False, among=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -6871,7 +6573,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=cosine, below=False, among=True)
+-- search._vector_statements.rank_all(metric=cosine, below=False, among=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -6900,7 +6602,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=cosine, below=True, among=False)
+-- search._vector_statements.rank_all(metric=cosine, below=True, among=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -6927,7 +6629,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=cosine, below=True, among=True)
+-- search._vector_statements.rank_all(metric=cosine, below=True, among=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -6959,7 +6661,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=dot, below=False, among=False)
+-- search._vector_statements.rank_all(metric=dot, below=False, among=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -6983,7 +6685,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=dot, below=False, among=True)
+-- search._vector_statements.rank_all(metric=dot, below=False, among=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -7012,7 +6714,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=dot, below=True, among=False)
+-- search._vector_statements.rank_all(metric=dot, below=True, among=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -7039,7 +6741,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=dot, below=True, among=True)
+-- search._vector_statements.rank_all(metric=dot, below=True, among=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -7071,7 +6773,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=l2, below=False, among=False)
+-- search._vector_statements.rank_all(metric=l2, below=False, among=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -7095,7 +6797,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=l2, below=False, among=True)
+-- search._vector_statements.rank_all(metric=l2, below=False, among=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -7124,7 +6826,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=l2, below=True, among=False)
+-- search._vector_statements.rank_all(metric=l2, below=True, among=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -7151,7 +6853,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=l2, below=True, among=True)
+-- search._vector_statements.rank_all(metric=l2, below=True, among=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -7183,7 +6885,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_by_index(metric=cosine, below=False, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=cosine, below=False, dimensions=384)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -7209,7 +6911,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_by_index(metric=cosine, below=True, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=cosine, below=True, dimensions=384)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -7238,7 +6940,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_by_index(metric=dot, below=False, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=dot, below=False, dimensions=384)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -7264,7 +6966,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_by_index(metric=dot, below=True, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=dot, below=True, dimensions=384)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -7293,7 +6995,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_by_index(metric=l2, below=False, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=l2, below=False, dimensions=384)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -7319,7 +7021,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_by_index(metric=l2, below=True, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=l2, below=True, dimensions=384)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -7348,7 +7050,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_few(metric=cosine, below=False)
+-- search._vector_statements.rank_few(metric=cosine, below=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -7381,7 +7083,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_few(metric=cosine, below=True)
+-- search._vector_statements.rank_few(metric=cosine, below=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -7418,7 +7120,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_few(metric=dot, below=False)
+-- search._vector_statements.rank_few(metric=dot, below=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -7451,7 +7153,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_few(metric=dot, below=True)
+-- search._vector_statements.rank_few(metric=dot, below=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -7488,7 +7190,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_few(metric=l2, below=False)
+-- search._vector_statements.rank_few(metric=l2, below=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -7521,7 +7223,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_few(metric=l2, below=True)
+-- search._vector_statements.rank_few(metric=l2, below=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -7558,7 +7260,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.read_vectors(below=False)
+-- search._vector_statements.read_vectors(below=False)
 SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
   embeddings.part AS part, embeddings.vector AS vector
 FROM embeddings
@@ -7570,7 +7272,7 @@ AND (embeddings.key, embeddings.field, embeddings.part) > ($5::VARCHAR, $6::VARC
 ORDER BY embeddings.key, embeddings.field, embeddings.part
 LIMIT $8::INTEGER
 
--- search.embeddings.read_vectors(below=True)
+-- search._vector_statements.read_vectors(below=True)
 SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
   embeddings.part AS part, embeddings.vector AS vector
 FROM embeddings
@@ -7586,7 +7288,7 @@ AND (embeddings.namespace, embeddings.key, embeddings.field, embeddings.part) > 
 ORDER BY embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
 LIMIT $12::INTEGER
 
--- search.embeddings.vector_indexes()
+-- search._vector_statements.vector_indexes()
 WITH made AS (
   SELECT pg_class.oid, pg_class.relname, pg_class.relowner
   FROM pg_class
@@ -7612,292 +7314,23 @@ WHERE made.relname = 'embeddings'
 AND pg_am.amname = 'hnsw'
 ORDER BY indexes.relname
 
--- search.embeddings.vector_storage()
+-- search._vector_statements.vector_storage()
 SELECT data_type
 FROM information_schema.columns
 WHERE table_name = 'embeddings'
 AND column_name = 'vector'
 AND table_schema = coalesce($1::VARCHAR, current_schema())
 
--- search.entries.read_found_entries()
-SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
-  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id
-FROM deltas
-JOIN threads ON threads.log_id = deltas.log_id
-WHERE (deltas.log_id, deltas.seq) IN (
-  SELECT listed.log_id, CAST(listed.seq AS BIGINT) AS seq
+-- search._vector_statements.vectors_of_items()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
   FROM (
-    SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS seq
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-AND deltas.kind IN ('entry')
-
--- search.entries.search_entries(scope=namespace, weighed=False)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
-  AND threads.namespace = $4::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.log_id = ranked.log_id
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND deltas.kind IN ('entry')
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  LIMIT $6
-  OFFSET $7::INTEGER)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score
-FROM best
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.entries.search_entries(scope=namespace, weighed=True)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
-  AND threads.namespace = $4::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.log_id = ranked.log_id
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND deltas.kind IN ('entry')
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  LIMIT $6
-  OFFSET $7::INTEGER)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening,
-  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
-  whole.search_text, whole.payload
-FROM best
-JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq LEFT OUTER
-JOIN deltas AS whole ON whole.log_id = best.log_id
-AND whole.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.entries.search_entries(scope=log, weighed=False)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
-  AND threads.namespace = $4::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.log_id = ranked.log_id
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND deltas.kind IN ('entry')
-  AND threads.thread_id = $6::VARCHAR
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  LIMIT $7
-  OFFSET $8::INTEGER)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score
-FROM best
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.entries.search_entries(scope=log, weighed=True)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
-  AND threads.namespace = $4::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.log_id = ranked.log_id
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND deltas.kind IN ('entry')
-  AND threads.thread_id = $6::VARCHAR
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  LIMIT $7
-  OFFSET $8::INTEGER)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening,
-  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
-  whole.search_text, whole.payload
-FROM best
-JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq LEFT OUTER
-JOIN deltas AS whole ON whole.log_id = best.log_id
-AND whole.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
 -- search.indexes.build_vector_index(metric=cosine, dimensions=384)
 CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_cosine ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_cosine_ops) WITH (ef_construction = 128)
@@ -7933,7 +7366,7 @@ FROM made
 JOIN pg_stat_progress_create_index AS running ON running.relid = made.oid
 WHERE made.relname = 'embeddings'
 
--- search.items.narrowed_items(below=False)
+-- search.text.narrowed_items(below=False)
 WITH within AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items.key AS key
   FROM store_items
@@ -7944,7 +7377,7 @@ SELECT within.namespace, within.key
 FROM within
 LIMIT $2
 
--- search.items.narrowed_items(below=True)
+-- search.text.narrowed_items(below=True)
 WITH within AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items.key AS key
   FROM store_items
@@ -7955,7 +7388,585 @@ SELECT within.namespace, within.key
 FROM within
 LIMIT $2
 
--- search.items.search_items(below=False, weighed=False)
+-- search.text.read_found_checkpoints()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
+FROM checkpoints
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE (checkpoints.log_id, checkpoints.seq) IN (
+  SELECT listed.log_id, CAST(listed.seq AS BIGINT) AS seq
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS seq
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- search.text.read_found_entries()
+SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
+  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE (deltas.log_id, deltas.seq) IN (
+  SELECT listed.log_id, CAST(listed.seq AS BIGINT) AS seq
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS seq
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+AND deltas.kind IN ('entry')
+
+-- search.text.search_checkpoints(below=False, weighed=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=False, weighed=True)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening,
+  deltas.search_text
+FROM best
+JOIN deltas AS words ON words.log_id = best.log_id
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace >= $4::VARCHAR
+  AND threads.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=True)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace >= $4::VARCHAR
+  AND threads.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening,
+  deltas.search_text
+FROM best
+JOIN deltas AS words ON words.log_id = best.log_id
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_entries(scope=namespace, weighed=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=namespace, weighed=True)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening,
+  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
+  whole.search_text, whole.payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq LEFT OUTER
+JOIN deltas AS whole ON whole.log_id = best.log_id
+AND whole.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = $6::VARCHAR
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=True)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = $6::VARCHAR
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening,
+  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
+  whole.search_text, whole.payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq LEFT OUTER
+JOIN deltas AS whole ON whole.log_id = best.log_id
+AND whole.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_items(below=False, weighed=False)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -8016,7 +8027,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=False, weighed=True)
+-- search.text.search_items(below=False, weighed=True)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -8088,7 +8099,7 @@ AND (
   FROM best) <= 50
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=True, weighed=False)
+-- search.text.search_items(below=True, weighed=False)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -8151,7 +8162,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=True, weighed=True)
+-- search.text.search_items(below=True, weighed=True)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -8651,17 +8662,6 @@ AND (EXISTS (
     AND store_items.key = $3::VARCHAR
     AND (store_items.expires_at IS NULL
       OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)))
-
--- store.read.vectors_of_items()
-SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
-  embeddings.vector
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND (embeddings.namespace, embeddings.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
 -- store.write.clear_items(below=False)
 DELETE FROM store_items

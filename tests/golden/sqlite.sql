@@ -4190,7 +4190,192 @@ AND store_items.version = ?
 AND store_items.codec = ?
 AND store_items.checksum = ?
 
--- search.checkpoints.read_found_checkpoints()
+-- search._vector_statements.count_vectors(below=False)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = ?
+  AND embeddings.namespace = ?
+  AND embeddings.model = ?
+  AND embeddings.dimensions = ?
+  LIMIT ?
+  OFFSET ?) AS some_vectors
+
+-- search._vector_statements.count_vectors(below=True)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = ?
+  AND embeddings.namespace >= ?
+  AND embeddings.namespace < ?
+  AND NOT (embeddings.namespace >= ?
+    AND embeddings.namespace < ?)
+  AND embeddings.model = ?
+  AND embeddings.dimensions = ?
+  LIMIT ?
+  OFFSET ?) AS some_vectors
+
+-- search._vector_statements.live_items()
+SELECT store_items.namespace AS namespace, store_items."key" AS "key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- search._vector_statements.read_changes()
+SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at,
+  embeddings.change
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND (embeddings.change, embeddings.rowid) > (?, ?)
+AND embeddings.change >= ?
+AND (embeddings.model || '') = ?
+AND embeddings.dimensions + 0 = ?
+ORDER BY embeddings.change, embeddings.rowid
+LIMIT ?
+OFFSET ?
+
+-- search._vector_statements.read_positions(which=number)
+SELECT count(*) AS number
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND embeddings.rowid >= ?
+AND embeddings.rowid <= ?
+
+-- search._vector_statements.read_positions(which=positions)
+SELECT embeddings.rowid AS row_at
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND embeddings.rowid >= ?
+AND embeddings.rowid <= ?
+
+-- search._vector_statements.read_vectors(below=False)
+SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND embeddings.rowid > ?
+ORDER BY embeddings.rowid
+LIMIT ?
+OFFSET ?
+
+-- search._vector_statements.read_vectors(below=True)
+SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace >= ?
+AND embeddings.namespace < ?
+AND NOT (embeddings.namespace >= ?
+  AND embeddings.namespace < ?)
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND (embeddings.namespace, embeddings.rowid) > (?, ?)
+ORDER BY embeddings.namespace, embeddings.rowid
+LIMIT ?
+OFFSET ?
+
+-- search._vector_statements.vectors_of_items()
+SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND (embeddings.namespace, embeddings."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- search.cache_versions.begin_counting()
+INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
+    updated_at, value)
+VALUES (?, ?, ?, json_object(?, ?, ?, ?), ?, ?, ?, ?, ?, ?)
+
+-- search.cache_versions.bump_vectors(removes=False)
+UPDATE store_items
+SET meta=json_set(store_items.meta, ?, ?), version=(store_items.version + ?), updated_at=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+RETURNING version
+
+-- search.cache_versions.bump_vectors(removes=True)
+UPDATE store_items
+SET meta=json_object(?, ?, ?, store_items.version + ?), version=(store_items.version + ?),
+  updated_at=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+RETURNING version
+
+-- search.cache_versions.read_counter()
+SELECT store_items.value AS path, store_items.version, json_extract(store_items.meta, ?) AS nonce,
+  store_items.created_at AS born, json_extract(store_items.meta, ?) AS removed
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
+-- search.cache_versions.read_counters()
+SELECT store_items.value AS path, store_items.version, json_extract(store_items.meta, ?) AS nonce,
+  store_items.created_at AS born, json_extract(store_items.meta, ?) AS removed
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items."key" >= ?
+  AND store_items."key" < ?
+  OR store_items."key" >= ?
+  AND store_items."key" < ?)
+
+-- search.text.narrowed_items(below=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?)
+SELECT within.namespace, within."key"
+FROM within
+LIMIT ?
+OFFSET ?
+
+-- search.text.narrowed_items(below=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?)
+SELECT within.namespace, within."key"
+FROM within
+LIMIT ?
+OFFSET ?
+
+-- search.text.read_found_checkpoints()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
@@ -4207,450 +4392,7 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
   SELECT listed.log_id, CAST(listed.seq AS BIGINT) AS seq
   FROM listed)
 
--- search.checkpoints.search_checkpoints(below=False, weighed=False)
-WITH hits AS (
-  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
-  CROSS
-  JOIN deltas ON deltas.rowid = deltas_search.rowid
-  CROSS
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = ?
-  AND threads.namespace = ?),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  LIMIT ?
-  OFFSET ?)
-SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score
-FROM best
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.checkpoints.search_checkpoints(below=False, weighed=True)
-WITH hits AS (
-  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
-  CROSS
-  JOIN deltas ON deltas.rowid = deltas_search.rowid
-  CROSS
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = ?
-  AND threads.namespace = ?),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  LIMIT ?
-  OFFSET ?)
-SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, substr(words.search_text, 1, 8000) AS opening,
-  deltas.search_text
-FROM best
-JOIN deltas AS words ON words.log_id = best.log_id
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = best.log_id
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
-JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.checkpoints.search_checkpoints(below=True, weighed=False)
-WITH hits AS (
-  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
-  CROSS
-  JOIN deltas ON deltas.rowid = deltas_search.rowid
-  CROSS
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = ?
-  AND threads.namespace >= ?
-  AND threads.namespace < ?),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  LIMIT ?
-  OFFSET ?)
-SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score
-FROM best
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.checkpoints.search_checkpoints(below=True, weighed=True)
-WITH hits AS (
-  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
-  CROSS
-  JOIN deltas ON deltas.rowid = deltas_search.rowid
-  CROSS
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = ?
-  AND threads.namespace >= ?
-  AND threads.namespace < ?),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  LIMIT ?
-  OFFSET ?)
-SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, substr(words.search_text, 1, 8000) AS opening,
-  deltas.search_text
-FROM best
-JOIN deltas AS words ON words.log_id = best.log_id
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = best.log_id
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
-JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.counting.begin_counting()
-INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
-    updated_at, value)
-VALUES (?, ?, ?, json_object(?, ?, ?, ?), ?, ?, ?, ?, ?, ?)
-
--- search.counting.bump_vectors(removes=False)
-UPDATE store_items
-SET meta=json_set(store_items.meta, ?, ?), version=(store_items.version + ?), updated_at=?
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-RETURNING version
-
--- search.counting.bump_vectors(removes=True)
-UPDATE store_items
-SET meta=json_object(?, ?, ?, store_items.version + ?), version=(store_items.version + ?),
-  updated_at=?
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-RETURNING version
-
--- search.counting.read_counter()
-SELECT store_items.value AS path, store_items.version, json_extract(store_items.meta, ?) AS nonce,
-  store_items.created_at AS born, json_extract(store_items.meta, ?) AS removed
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-
--- search.counting.read_counters()
-SELECT store_items.value AS path, store_items.version, json_extract(store_items.meta, ?) AS nonce,
-  store_items.created_at AS born, json_extract(store_items.meta, ?) AS removed
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND (store_items."key" >= ?
-  AND store_items."key" < ?
-  OR store_items."key" >= ?
-  AND store_items."key" < ?)
-
--- search.embeddings.count_vectors(below=False)
-SELECT count(*) AS count_1
-FROM (
-  SELECT 1 AS one
-  FROM embeddings
-  WHERE embeddings.tenant = ?
-  AND embeddings.namespace = ?
-  AND embeddings.model = ?
-  AND embeddings.dimensions = ?
-  LIMIT ?
-  OFFSET ?) AS some_vectors
-
--- search.embeddings.count_vectors(below=True)
-SELECT count(*) AS count_1
-FROM (
-  SELECT 1 AS one
-  FROM embeddings
-  WHERE embeddings.tenant = ?
-  AND embeddings.namespace >= ?
-  AND embeddings.namespace < ?
-  AND NOT (embeddings.namespace >= ?
-    AND embeddings.namespace < ?)
-  AND embeddings.model = ?
-  AND embeddings.dimensions = ?
-  LIMIT ?
-  OFFSET ?) AS some_vectors
-
--- search.embeddings.live_items()
-SELECT store_items.namespace AS namespace, store_items."key" AS "key"
-FROM store_items
-WHERE store_items.tenant = ?
-AND (store_items.namespace, store_items."key") IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.namespace, listed."key"
-  FROM listed)
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > ?)
-
--- search.embeddings.read_changes()
-SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
-  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at,
-  embeddings.change
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND (embeddings.change, embeddings.rowid) > (?, ?)
-AND embeddings.change >= ?
-AND (embeddings.model || '') = ?
-AND embeddings.dimensions + 0 = ?
-ORDER BY embeddings.change, embeddings.rowid
-LIMIT ?
-OFFSET ?
-
--- search.embeddings.read_positions(which=number)
-SELECT count(*) AS number
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings.model = ?
-AND embeddings.dimensions = ?
-AND embeddings.rowid >= ?
-AND embeddings.rowid <= ?
-
--- search.embeddings.read_positions(which=positions)
-SELECT embeddings.rowid AS row_at
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings.model = ?
-AND embeddings.dimensions = ?
-AND embeddings.rowid >= ?
-AND embeddings.rowid <= ?
-
--- search.embeddings.read_vectors(below=False)
-SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
-  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings.model = ?
-AND embeddings.dimensions = ?
-AND embeddings.rowid > ?
-ORDER BY embeddings.rowid
-LIMIT ?
-OFFSET ?
-
--- search.embeddings.read_vectors(below=True)
-SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
-  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace >= ?
-AND embeddings.namespace < ?
-AND NOT (embeddings.namespace >= ?
-  AND embeddings.namespace < ?)
-AND embeddings.model = ?
-AND embeddings.dimensions = ?
-AND (embeddings.namespace, embeddings.rowid) > (?, ?)
-ORDER BY embeddings.namespace, embeddings.rowid
-LIMIT ?
-OFFSET ?
-
--- search.entries.read_found_entries()
+-- search.text.read_found_entries()
 SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
   deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id
 FROM deltas
@@ -4665,7 +4407,303 @@ WHERE (deltas.log_id, deltas.seq) IN (
   FROM listed)
 AND deltas.kind IN ('entry')
 
--- search.entries.search_entries(scope=namespace, weighed=False)
+-- search.text.search_checkpoints(below=False, weighed=False)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=False, weighed=True)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(words.search_text, 1, 8000) AS opening,
+  deltas.search_text
+FROM best
+JOIN deltas AS words ON words.log_id = best.log_id
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=False)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=True)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(words.search_text, 1, 8000) AS opening,
+  deltas.search_text
+FROM best
+JOIN deltas AS words ON words.log_id = best.log_id
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_entries(scope=namespace, weighed=False)
 WITH hits AS (
   SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM json_each(?) AS terms
@@ -4730,7 +4768,7 @@ SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.entries.search_entries(scope=namespace, weighed=True)
+-- search.text.search_entries(scope=namespace, weighed=True)
 WITH hits AS (
   SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM json_each(?) AS terms
@@ -4804,7 +4842,7 @@ AND (
   FROM best) <= 50
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.entries.search_entries(scope=log, weighed=False)
+-- search.text.search_entries(scope=log, weighed=False)
 WITH hits AS (
   SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM json_each(?) AS terms
@@ -4870,7 +4908,7 @@ SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.entries.search_entries(scope=log, weighed=True)
+-- search.text.search_entries(scope=log, weighed=True)
 WITH hits AS (
   SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM json_each(?) AS terms
@@ -4945,31 +4983,7 @@ AND (
   FROM best) <= 50
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.items.narrowed_items(below=False)
-WITH within AS (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
-  FROM store_items_search
-  CROSS
-  JOIN store_items ON store_items.rowid = store_items_search.rowid
-  WHERE store_items_search MATCH ?)
-SELECT within.namespace, within."key"
-FROM within
-LIMIT ?
-OFFSET ?
-
--- search.items.narrowed_items(below=True)
-WITH within AS (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
-  FROM store_items_search
-  CROSS
-  JOIN store_items ON store_items.rowid = store_items_search.rowid
-  WHERE store_items_search MATCH ?)
-SELECT within.namespace, within."key"
-FROM within
-LIMIT ?
-OFFSET ?
-
--- search.items.search_items(below=False, weighed=False)
+-- search.text.search_items(below=False, weighed=False)
 WITH hits AS (
   SELECT terms.value AS term, store_items_search.rowid AS row_at
   FROM json_each(?) AS terms
@@ -5024,7 +5038,7 @@ SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.items.search_items(below=False, weighed=True)
+-- search.text.search_items(below=False, weighed=True)
 WITH hits AS (
   SELECT terms.value AS term, store_items_search.rowid AS row_at
   FROM json_each(?) AS terms
@@ -5088,7 +5102,7 @@ AND (
   FROM best) <= 50
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.items.search_items(below=True, weighed=False)
+-- search.text.search_items(below=True, weighed=False)
 WITH hits AS (
   SELECT terms.value AS term, store_items_search.rowid AS row_at
   FROM json_each(?) AS terms
@@ -5145,7 +5159,7 @@ SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.items.search_items(below=True, weighed=True)
+-- search.text.search_items(below=True, weighed=True)
 WITH hits AS (
   SELECT terms.value AS term, store_items_search.rowid AS row_at
   FROM json_each(?) AS terms
@@ -5786,20 +5800,6 @@ AND (EXISTS (
     AND store_items."key" = ?
     AND (store_items.expires_at IS NULL
       OR store_items.expires_at > ?)))
-
--- store.read.vectors_of_items()
-SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
-  embeddings.vector
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND (embeddings.namespace, embeddings."key") IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.namespace, listed."key"
-  FROM listed)
 
 -- store.write.clear_items(below=False)
 DELETE FROM store_items

@@ -20,7 +20,8 @@ from memalchemy.checkpoints.retention import TOMBSTONE_LIFE, RetentionRun, Watch
 from memalchemy.checkpoints.save import Request, Saver, encode_off_loop, put_writes
 from memalchemy.checkpoints.skip_deltas import MAX_CHAIN_DEPTH, RADIX, Tip
 from memalchemy.checkpoints.tip_cache import TipCache
-from memalchemy.codec import text, values
+from memalchemy.codec import values
+from memalchemy.codec.search_text import query_terms, snippet
 from memalchemy.contracts import (
     UNSET,
     CheckpointerCapabilities,
@@ -78,7 +79,7 @@ from memalchemy.log.scan import PAGE, ask, scan
 from memalchemy.log.tables import key_range
 from memalchemy.mapping import Fallback, check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata, kind_of
-from memalchemy.search.checkpoints import find_checkpoints
+from memalchemy.search.text import find_checkpoints
 from memalchemy.statements import Program
 
 STATES = 20
@@ -165,7 +166,7 @@ class Checkpointer:
     def capabilities(self) -> CheckpointerCapabilities:
         """What it can do: everything, but `search` where no word may be stored readable."""
         return CheckpointerCapabilities(
-            search=self.db.keyring.reveals("text"),
+            search=self.db.keyring.is_readable("text"),
             metadata_query=True,
             vacuum=True,
             branching=True,
@@ -590,8 +591,8 @@ class Checkpointer:
                 ``capability`` is ``search``.
         """
         limit, below = check_limit(limit), check_flag(below, "below")
-        self.db.keyring.check_reveals("text", "a search")
-        terms = text.query_terms(check_query(query))
+        self.db.keyring.check_readable("text", "a search")
+        terms = query_terms(check_query(query))
         if not terms or not limit:
             return []
         d = self.db.dialect
@@ -610,7 +611,7 @@ class Checkpointer:
             )
         found = [
             listing.info(row).as_dict()
-            | {"score": score, "snippet": text.snippet(row.search_text, terms)}
+            | {"score": score, "snippet": snippet(row.search_text, terms)}
             for score, row in best
         ]
         return await self._with_data(found, connection) if data else found

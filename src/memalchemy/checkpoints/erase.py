@@ -11,7 +11,7 @@ from sqlalchemy import Executable, and_, bindparam, delete, null, or_, select, u
 
 from memalchemy.checkpoints import listing
 from memalchemy.checkpoints.tip_cache import TipCache
-from memalchemy.codec.items import FieldWords
+from memalchemy.codec.field_terms import FieldTerms
 from memalchemy.codec.values import pointer
 from memalchemy.database import WRITE_ROWS, Database, HostConnection
 from memalchemy.dialects import Dialect
@@ -25,7 +25,14 @@ from memalchemy.log.scan import ask, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS
 from memalchemy.log.text_indexes import purge_all
 from memalchemy.metadata import check_metadata, kind_of
-from memalchemy.search.scope import EMBEDDINGS, HOUSE, ITEMS, in_scope, of_item, scope_binds
+from memalchemy.search.scope import (
+    EMBEDDINGS,
+    INTERNAL_RANGE,
+    ITEMS,
+    in_scope,
+    of_item,
+    scope_binds,
+)
 from memalchemy.space.reclaiming import erase_remains
 from memalchemy.statements import Program, statement
 
@@ -117,7 +124,7 @@ async def _items_with(
     equal = {pointer("", key): {"$eq": value} for key, value in metadata.items()}
     wanted = Filter.parse({"$metadata": equal})
     assert wanted is not None
-    fields = [FieldWords.of(field, values) for field, values in wanted.equalities()]
+    fields = [FieldTerms.of(field, values) for field, values in wanted.equalities()]
     narrowed = d.indexes_fields and bool(fields)
     binds: dict[str, Any] = dict(scope_binds(tenant, root, below=True))
     if narrowed:
@@ -158,7 +165,7 @@ def erase_tenant(d: Dialect, table: str) -> Executable:
 def erase_own(d: Dialect) -> Executable:
     """Delete what memalchemy keeps for itself of a tenant."""
     namespace = ITEMS.c.namespace
-    low, high = (bindparam(name, type_=namespace.type) for name in ("p_house", "p_house_end"))
+    low, high = (bindparam(name, type_=namespace.type) for name in ("p_internal", "p_internal_end"))
     own = and_(namespace >= low, namespace < high)
     return delete(ITEMS).where(ITEMS.c.tenant == bindparam("k_tenant"), own)
 
@@ -226,7 +233,14 @@ def erase_thread(d: Dialect, tenant: str, thread_id: str) -> Program[int]:
 def erase_everything(d: Dialect, tenant: str) -> Program[int]:
     """Remove every row of a tenant; how many checkpoints, entries and items it had."""
     erased = 0
-    yield erase_own(d), {"k_tenant": tenant, "p_house": HOUSE + "a", "p_house_end": HOUSE + "{"}
+    yield (
+        erase_own(d),
+        {
+            "k_tenant": tenant,
+            "p_internal": INTERNAL_RANGE[0],
+            "p_internal_end": INTERNAL_RANGE[1],
+        },
+    )
     for table in _ERASABLE:
         gone = yield erase_tenant(d, table=table), {"k_tenant": tenant}
         if table in ("checkpoints", "entries", "store_items"):

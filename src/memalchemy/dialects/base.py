@@ -33,7 +33,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL
 
 from memalchemy.codec import vectors
-from memalchemy.codec.items import FieldWords
+from memalchemy.codec.field_terms import FieldTerms
 from memalchemy.column_types import Vector
 
 TEXT_INDEXES = {
@@ -236,7 +236,7 @@ class Dialect:
         raise NotImplementedError
 
     def item_scope(
-        self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]
+        self, tenant: str, path: str, below: bool, fields: Sequence[FieldTerms]
     ) -> Mapping[str, Any]:
         """What ``:scope`` is bound to: a namespace, with *below* all under it too.
 

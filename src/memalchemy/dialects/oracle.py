@@ -39,7 +39,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import URL
 
-from memalchemy.codec.items import FieldWords
+from memalchemy.codec.field_terms import FieldTerms
 from memalchemy.column_types import LogKey, Vector
 from memalchemy.dialects.base import Dialect, Failure, original, quoted, vector_index_name
 from memalchemy.dialects.reach import within
@@ -234,7 +234,7 @@ class Oracle(Dialect):
         return select(items.c.namespace, items.c.key).where(_within(items, below)).cte("within")
 
     def item_scope(
-        self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]
+        self, tenant: str, path: str, below: bool, fields: Sequence[FieldTerms]
     ) -> Mapping[str, Any]:
         # Oracle Text indexes one column: words of fields would need a datastore of their own.
         scope = {"scope_tenant": tenant, "scope_path": path}

@@ -36,7 +36,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TSQUERY, insert  # noqa: TID251
 
-from memalchemy.codec.items import OTHERS, FieldWords
+from memalchemy.codec.field_terms import OTHERS, FieldTerms
 from memalchemy.column_types import Json, LogKey, to_jsonb
 from memalchemy.dialects.base import Failure, original, quoted
 from memalchemy.dialects.postgresql_upkeep import Upkeep, item_vector, text_vector
@@ -232,7 +232,7 @@ class PostgreSQL(Vectors, Upkeep):
         return self.once(select(items.c.namespace, items.c.key).where(within), "within")
 
     def item_scope(
-        self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]
+        self, tenant: str, path: str, below: bool, fields: Sequence[FieldTerms]
     ) -> Mapping[str, Any]:
         # As the index spells it; in a tsquery a lexeme in quotes is data.
         word = f"\x1f{encode_id(tenant)}\x1f{path}".replace("\\", "\\\\").replace("'", "''")

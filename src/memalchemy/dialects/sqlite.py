@@ -39,7 +39,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.sqlite import insert, pysqlite  # noqa: TID251
 from sqlalchemy.exc import DBAPIError
 
-from memalchemy.codec.items import OTHERS, FieldWords
+from memalchemy.codec.field_terms import OTHERS, FieldTerms
 from memalchemy.column_types import LogKey
 from memalchemy.dialects.base import Failure, original
 from memalchemy.dialects.sqlite_upkeep import Upkeep
@@ -247,7 +247,7 @@ class SQLite(Upkeep):
         )
 
     def item_scope(
-        self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]
+        self, tenant: str, path: str, below: bool, fields: Sequence[FieldTerms]
     ) -> Mapping[str, Any]:
         # As the triggers spell it. What lies below begins alike: hex keeps that.
         word = f"{encode_id(tenant)}\x1f{path}".encode().hex()

@@ -15,9 +15,11 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
-from memalchemy.codec import deltas, items, sealing, writes
-from memalchemy.codec.items import OTHERS
-from memalchemy.codec.sealing import Keyring, Sealed
+from memalchemy.codec import encryption
+from memalchemy.codec.checksum import check_payload
+from memalchemy.codec.encryption import Keyring, StoredPayload
+from memalchemy.codec.field_terms import OTHERS
+from memalchemy.codec.payloads import VALUE_CODEC, WRITES_CODEC, decode_payload, decode_writes
 from memalchemy.contracts import Progress
 from memalchemy.database import (
     READ,
@@ -146,7 +148,7 @@ async def rotate_keys(
         Conflict: there are vectors that may not be held, and *drop_vectors* is not given. Nothing
             was changed.
     """
-    if not db.keyring.seals:
+    if not db.keyring.encrypts:
         raise ValueError("rotate_keys needs a Database with keys=[…]: the first is the new one")
     tenant = None if all_tenants else db.tenant
     with operation("rotation", tenant=tenant) as event:
@@ -196,7 +198,7 @@ class _Rotation:
         """What there is; nothing is done."""
         await self._look_at_marks()
         count = await self._count()
-        vectors = 0 if self.db.keyring.reveals("vectors") else await self._vectors()
+        vectors = 0 if self.db.keyring.is_readable("vectors") else await self._vectors()
         if None in (*count.rows, *count.items):
             for table in statements.KEYS:
                 async for rows in self._due_pages(table):
@@ -223,7 +225,7 @@ class _Rotation:
         return keys is None or (self._adopts and not keys.isdisjoint(self.db.keyring.ids))
 
     async def run(self, drop_vectors: bool) -> RotationReport:
-        vectors = 0 if self.db.keyring.reveals("vectors") else await self._vectors()
+        vectors = 0 if self.db.keyring.is_readable("vectors") else await self._vectors()
         if vectors and not drop_vectors:
             raise Conflict(
                 f"there are {vectors:,} vectors, which say much about the texts they were made of; "
@@ -263,13 +265,13 @@ class _Rotation:
 
     def _is_due(self, row: Any) -> bool:
         leading = None if row.begins is None else bytes(row.begins)
-        return leading != self.db.keyring.leading or self._has_words(row)
+        return leading != self.db.keyring.prefix or self._has_words(row)
 
     def _has_words(self, row: Any) -> bool:
         keyring = self.db.keyring
         return bool(
-            (row.has_words and not keyring.reveals("text"))
-            or (row.has_fields and not keyring.reveals("fields"))
+            (row.has_words and not keyring.is_readable("text"))
+            or (row.has_fields and not keyring.is_readable("fields"))
         )
 
     def _report(self, count: _Count, words: int, vectors: int) -> RotationReport:
@@ -278,11 +280,11 @@ class _Rotation:
             state: Literal["first", "given", "missing", "plaintext"] = "missing"
             if leading is None:
                 state = "plaintext"
-            elif leading == self.db.keyring.leading:
+            elif leading == self.db.keyring.prefix:
                 state = "first"
-            elif self.db.keyring.knows(leading):
+            elif self.db.keyring.has_key_of(leading):
                 state = "given"
-            name = None if leading is None else sealing.key_id(leading)
+            name = None if leading is None else encryption.key_id(leading)
             uses.append(KeyUse(name, state, count.rows[leading], count.items[leading]))
         damaged = len(self._damaged)
         return RotationReport(
@@ -313,7 +315,7 @@ class _Rotation:
                     (
                         _plain(change.due)
                         for change in changes
-                        if not sealing.is_sealed(change.binds["p_was_codec"])
+                        if not encryption.is_encrypted(change.binds["p_was_codec"])
                         and change.due.tenant in self._keys_of
                     ),
                 )
@@ -330,7 +332,7 @@ class _Rotation:
 
     async def _unmark(self, count: _Count) -> None:
         """Forget the keys that nothing is under any more: who has none but those may not write."""
-        used = {sealing.key_id(one) for one in (*count.rows, *count.items) if one is not None}
+        used = {encryption.key_id(one) for one in (*count.rows, *count.items) if one is not None}
         if self.db.keyring.first_id in used and self.scope == "tenant":
             await self._mark({self.db.tenant})
         statement = read_registered_keys(self.db.dialect, scope=self.scope)
@@ -365,7 +367,7 @@ class _Rotation:
             binds = binds | {f"p_{name}": getattr(rows[-1], name) for name in key}
 
     def _can_open(self, row: Any) -> bool:
-        return row.begins is None or self.db.keyring.knows(bytes(row.begins))
+        return row.begins is None or self.db.keyring.has_key_of(bytes(row.begins))
 
     async def _rows_of(self, batch: Sequence[Any]) -> list[dict[str, Any]]:
         """The due rows of logs with their payloads."""
@@ -403,12 +405,14 @@ class _Rotation:
         changes: list[Change] = []
         for row in found:
             # Once more, of what was read: it may have been put there since its page was.
-            is_plain = not sealing.is_sealed(row["codec"])
+            is_plain = not encryption.is_encrypted(row["codec"])
             if is_plain and not self._may_encrypt(row["due"].tenant):
                 _name(self._refused, [_plain(row["due"])])
                 continue
             try:
-                stored = _resealed(self.db.keyring, Sealed(*(row[n] for n in Sealed._fields)))
+                stored = _resealed(
+                    self.db.keyring, StoredPayload(*(row[n] for n in StoredPayload._fields))
+                )
             except (Corrupt, KeyMissing):
                 self._damaged.add((table, *row["place"].values()))
                 continue
@@ -420,16 +424,16 @@ class _Rotation:
                 "p_payload" if table == "deltas" else "p_value": stored.payload,
                 "p_field_terms": OTHERS,
             }
-            grows = table == "deltas" and not sealing.is_sealed(row["codec"])
+            grows = table == "deltas" and not encryption.is_encrypted(row["codec"])
             changes.append(Change(self._reseal(table, row), binds, grows, row["due"]))
         return changes
 
     def _reseal(self, table: str, row: Mapping[str, Any]) -> Any:
         d, keyring = self.db.dialect, self.db.keyring
-        words = "dropped" if row["has_words"] and not keyring.reveals("text") else "kept"
+        words = "dropped" if row["has_words"] and not keyring.is_readable("text") else "kept"
         if table == "deltas":
             return statements.reseal_delta(d, words=words)
-        fields = "dropped" if row["has_fields"] and not keyring.reveals("fields") else "kept"
+        fields = "dropped" if row["has_fields"] and not keyring.is_readable("fields") else "kept"
         return statements.reseal_item(d, words=words, fields=fields)
 
     # --- The database ------------------------------------------------------------------------
@@ -497,17 +501,17 @@ def _as_read(due: Any, row: Any, payload: Any, place: dict[str, Any]) -> dict[st
     }
 
 
-def _resealed(keyring: Keyring, stored: Sealed) -> Sealed:
+def _resealed(keyring: Keyring, stored: StoredPayload) -> StoredPayload:
     """The same under the first key; what is not sealed is held to its checksum."""
-    if sealing.is_sealed(stored.codec):
-        stored = keyring.open(*stored)
-    elif stored.codec == items.CODEC:
-        items.decode_item(stored.payload, stored.checksum, stored.codec)
-    elif stored.codec == writes.CODEC:
-        writes.decode_writes(stored.payload, stored.checksum, stored.codec)
+    if encryption.is_encrypted(stored.codec):
+        stored = keyring.decrypt(*stored)
+    elif stored.codec == VALUE_CODEC:
+        decode_payload(stored.payload, stored.checksum, stored.codec)
+    elif stored.codec == WRITES_CODEC:
+        decode_writes(stored.payload, stored.checksum, stored.codec)
     else:
-        deltas.check_payload(stored.payload, stored.checksum)
-    return keyring.seal(*stored)
+        check_payload(stored.payload, stored.checksum)
+    return keyring.encrypt(*stored)
 
 
 def _plain(row: Any) -> PlainRow:

@@ -24,17 +24,17 @@ from sqlalchemy import (
     update,
 )
 
-from memalchemy.codec.items import OTHERS
-from memalchemy.codec.sealing import LEADING, OVERHEAD, SUFFIX
+from memalchemy.codec.encryption import CODEC_SUFFIX, OVERHEAD, PREFIX_BYTES
+from memalchemy.codec.field_terms import OTHERS
 from memalchemy.dialects import Dialect
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
 from memalchemy.search.scope import (
     EMBEDDINGS,
-    HOUSE,
+    INTERNAL_RANGE,
     ITEM_KEY,
     ITEMS,
     is_listed,
-    not_of_the_house,
+    not_internal,
     of_item,
 )
 from memalchemy.statements import beyond, statement
@@ -48,7 +48,7 @@ _LOW, _HIGH = "p_low", "p_high"
 
 def scope_of(tenant: str | None) -> tuple[str, dict[str, Any]]:
     """The variant for a tenant, or for all, and what it binds."""
-    binds = {"k_house": HOUSE + "a", "k_house_end": HOUSE + "{"}
+    binds = {"k_internal": INTERNAL_RANGE[0], "k_internal_end": INTERNAL_RANGE[1]}
     return ("all", binds) if tenant is None else ("tenant", binds | {"k_tenant": tenant})
 
 
@@ -58,7 +58,7 @@ def _whose(table: Table, scope: str) -> ColumnElement[bool]:
         whose = table.c.tenant == bindparam("k_tenant", type_=table.c.tenant.type)
     else:
         whose = table.c.tenant != literal_column("'~'")
-    return and_(whose, not_of_the_house(table)) if table is ITEMS else whose
+    return and_(whose, not_internal(table)) if table is ITEMS else whose
 
 
 def _states(d: Dialect, table: Table) -> dict[str, ColumnElement[Any]]:
@@ -67,7 +67,7 @@ def _states(d: Dialect, table: Table) -> dict[str, ColumnElement[Any]]:
     """
     payload = table.c.payload if table is DELTAS else table.c.value
     yes, no = literal_column("1", Integer), literal_column("0", Integer)
-    is_sealed = table.c.codec.like(literal_column(f"'%{SUFFIX}'"))
+    is_sealed = table.c.codec.like(literal_column(f"'%{CODEC_SUFFIX}'"))
     fields: ColumnElement[Any] = no
     if table is ITEMS:
         # Equality is nothing that Oracle has for such a text; a field's word is longer than this.
@@ -75,7 +75,7 @@ def _states(d: Dialect, table: Table) -> dict[str, ColumnElement[Any]]:
         fields = case((and_(ITEMS.c.field_terms.is_not(None), longer), yes), else_=no)
     return {
         "codec": table.c.codec,
-        "begins": case((is_sealed, d.leading_bytes(payload, LEADING))),
+        "begins": case((is_sealed, d.leading_bytes(payload, PREFIX_BYTES))),
         "has_words": case((table.c.search_text.is_not(None), yes), else_=no),
         "has_fields": fields,
     }

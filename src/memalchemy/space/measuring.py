@@ -13,7 +13,7 @@ from memalchemy.dialects import TEXT_INDEXES, Dialect
 from memalchemy.keys import decode_namespace
 from memalchemy.log.entries import has_anything
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, live, same_log, words
-from memalchemy.search.scope import EMBEDDINGS, HOUSE, ITEMS, live_item
+from memalchemy.search.scope import EMBEDDINGS, INTERNAL_RANGE, ITEMS, live_item
 from memalchemy.statements import Answer, Program, statement
 
 _TEXT_INDEXES = (*TEXT_INDEXES, "ix_deltas_search_text", "ix_store_items_search")
@@ -170,7 +170,9 @@ def measure_logs(d: Dialect) -> Executable:
 @statement()
 def measure_items(d: Dialect) -> Executable:
     """What a tenant's items hold; those of memalchemy's own do not count."""
-    own = and_(ITEMS.c.namespace >= _path("p_house"), ITEMS.c.namespace < _path("p_house_end"))
+    own = and_(
+        ITEMS.c.namespace >= _path("p_internal"), ITEMS.c.namespace < _path("p_internal_end")
+    )
     words_ = func.coalesce(func.sum(d.byte_length(ITEMS.c.search_text)), 0)
     fields = func.coalesce(func.sum(d.byte_length(ITEMS.c.field_terms)), 0)
     found = or_(ITEMS.c.search_text.is_not(None), ITEMS.c.field_terms.is_not(None))
@@ -223,13 +225,13 @@ async def measure(db: Database, *, largest: int = 10) -> Space:
     if not 1 <= largest <= 1000:
         raise ValueError(f"largest is 1 to 1000, not {largest}")
     binds = {"k_tenant": db.tenant, "p_now": datetime.now(UTC), "p_limit": largest}
-    house = {"p_house": HOUSE + "a", "p_house_end": HOUSE + "{"}
+    internal = {"p_internal": INTERNAL_RANGE[0], "p_internal_end": INTERNAL_RANGE[1]}
     d = db.dialect
     threads = await _ask(db, count_threads(d), binds)
     (names,) = await _ask(db, measure_names(d), binds)
     kinds = await _ask(db, measure_kinds(d), binds)
     logs = await _ask(db, measure_logs(d), binds)
-    (items,) = await _ask(db, measure_items(d), binds | house)
+    (items,) = await _ask(db, measure_items(d), binds | internal)
     (vectors,) = await _ask(db, measure_vectors(d), binds)
     pieces, estimated = await _pieces(db)
     pages = await _ask(db, file_pages(d), {}) if d.maintenance("pages") is not None else None

@@ -8,8 +8,8 @@ from functools import partial
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy.database import READ, WRITE_ROWS, Database
-from memalchemy.search.counting import count_change
-from memalchemy.search.embeddings import has_native_vectors
+from memalchemy.search.cache_versions import count_change
+from memalchemy.search.vectors import has_native_vectors
 from memalchemy.transfer.rows import Values, float32, same_row, same_rows
 from memalchemy.transfer.sides import Sides, Verdict, meanwhile, not_as_written
 from memalchemy.transfer.statements import (

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Executable
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from memalchemy.codec.sealing import is_sealed
+from memalchemy.codec.encryption import is_encrypted
 from memalchemy.database import READ, WRITE_STORED, Database
 from memalchemy.errors import Conflict, Corrupt, NotEncrypted, UniqueViolation
 from memalchemy.statements import Answer, Parameters, Program
@@ -92,7 +92,11 @@ class Sides:
             NotEncrypted: a row is not, and its tenant is on the target.
         """
         for row in rows if self.sealed_only else ():
-            if "codec" in row and row["tenant"] in self.sealed_only and not is_sealed(row["codec"]):
+            if (
+                "codec" in row
+                and row["tenant"] in self.sealed_only
+                and not is_encrypted(row["codec"])
+            ):
                 raise NotEncrypted(
                     f"tenant {row['tenant']!r} is encrypted on the target, and {name_of(of)} of "
                     "the source is not; it was not copied. Copy into an empty database, and "

@@ -22,7 +22,7 @@ from memalchemy.database.key_registry import KEYS_NAMESPACE
 from memalchemy.dialects import Dialect
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, NAMES, THREADS, of_log
 from memalchemy.schema import EmbeddingRow, StoreItemRow
-from memalchemy.search.counting import COUNTERS
+from memalchemy.search.cache_versions import COUNTERS
 from memalchemy.statements import beyond, bound, statement
 
 ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]

@@ -11,15 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from memalchemy.codec import sealing
-from memalchemy.codec.items import CODEC, are_field_terms, decode_item, is_search_text
-from memalchemy.codec.sealing import Keyring
+from memalchemy.codec import encryption
+from memalchemy.codec.encryption import Keyring
+from memalchemy.codec.field_terms import may_be_field_terms
+from memalchemy.codec.payloads import VALUE_CODEC, decode_payload
+from memalchemy.codec.search_text import may_be_item_search_text
 from memalchemy.database import READ, Database, off_loop
 from memalchemy.errors import Corrupt
 from memalchemy.keys import decode_namespace, encode_namespace
-from memalchemy.search.counting import counts
-from memalchemy.search.embeddings import has_native_vectors
+from memalchemy.search.cache_versions import read_versions
 from memalchemy.search.scope import scope_binds
+from memalchemy.search.vectors import has_native_vectors
 from memalchemy.verify import item_queries as queries
 from memalchemy.verify.indexes import TextIndexes
 from memalchemy.verify.logs import BATCH_BYTES, BATCH_ROWS, PAGE, ask, ask_each
@@ -109,7 +111,7 @@ class ItemsReading:
                 self._add("version", f"it is at version {row.version}", shelf, row.key)
             keyring = self.db.keyring
             for code, fault in await off_loop(len(row.value), partial(_faults, row, keyring)):
-                if code == "key" and not keyring.seals:
+                if code == "key" and not keyring.encrypts:
                     self.tally.closed += 1
                     continue
                 again = code == "words"
@@ -137,7 +139,7 @@ class ItemsReading:
             binds = {"k_tenant": self.tenant, "p_namespace": path, "p_limit": PAGE}
             rows = await ask(self.db, queries.list_changes(d), binds)
             for row in rows:
-                program = partial(counts, d, self.tenant, row.namespace, False)
+                program = partial(read_versions, d, self.tenant, row.namespace, False)
                 counter = (await self.db.run(program, READ)).get(row.namespace)
                 if counter is None or not 1 <= row.last_change <= counter.version:
                     there = "none" if counter is None else f"at {counter.version}"
@@ -175,21 +177,21 @@ def _batches(rows: Sequence[Any], *, together: bool) -> list[tuple[str, str, str
 
 def _faults(row: Any, keyring: Keyring) -> list[tuple[str, str]]:
     """What is wrong with an item's row: codes and sentences."""
-    if sealing.inner(row.codec) != CODEC:
+    if encryption.plain_codec(row.codec) != VALUE_CODEC:
         return [("codec", f"its codec is {row.codec!r}")]
     found = [] if row.meta is not None else [("metadata", "its metadata is no JSON object")]
     try:
-        codec, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.value))
-        value = decode_item(payload, checksum, codec)
+        codec, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.value))
+        value = decode_payload(payload, checksum, codec)
     except UNREADABLE as error:
         return [*found, (unreadable(error), str(error))]
     meta = row.meta or {}
     if found:
         return found
     try:
-        if not is_search_text(row.search_text, value, meta):
+        if not may_be_item_search_text(row.search_text, value, meta):
             found.append(("words", "the words it is found by are not those of its texts"))
-        if not are_field_terms(row.field_terms, value, meta):
+        if not may_be_field_terms(row.field_terms, value, meta):
             found.append(("words", "the words of its fields are not those of its fields"))
     except OverflowError:
         found.append(("metadata", "its metadata has a number that no put takes"))

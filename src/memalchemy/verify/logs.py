@@ -1,7 +1,7 @@
 """One log read through: every state rebuilt in the order of positions, each from its base.
 
 Knows nothing of text indexes or of other logs. Memory is bounded: pages of positions, batches of
-payloads, and the bases that something still builds on (`states.Bases`).
+payloads, and the bases that something still builds on (`states.BaseCache`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from memalchemy.statements import Answer, Program
 from memalchemy.verify import queries
 from memalchemy.verify.report import MAX_AFFECTED, REMEDIES, Tally, counted
 from memalchemy.verify.states import (
-    Bases,
+    BaseCache,
     Fault,
     chain_fault,
     entry_fault,
@@ -74,7 +74,7 @@ class LogReading:
         self.tally = tally
         self._intact: tuple[int, str] | None = None
         """The newest checkpoint so far that is whole."""
-        self._bases = Bases()
+        self._bases = BaseCache()
         self._broken: dict[int, int] = {}
         """Positions whose states cannot be rebuilt, and which position is to blame."""
         self._faults: dict[int, Fault] = {}
@@ -178,14 +178,14 @@ class LogReading:
                 await self._entry(row)
             else:
                 self._blame(Fault(row.seq, "kind", f"its kind is {row.kind!r}"), row)
-            self._bases.passed(row.seq)
+            self._bases.drop_unused(row.seq)
 
     async def _entry(self, row: Any) -> None:
         keyring = self.db.keyring
         fault = await off_loop(len(row.payload), partial(entry_fault, row, keyring))
         if fault is None:
             self.tally.entries += row.kind == "entry"
-        elif fault.code == "key" and not keyring.seals:
+        elif fault.code == "key" and not keyring.encrypts:
             self.tally.closed += 1
         else:
             if row.kind == "write":
@@ -207,7 +207,7 @@ class LogReading:
         result = await self._rebuild(row)
         if result is None:
             return  # deleted since it was read
-        if isinstance(result, Fault) and result.code == "key" and not self.db.keyring.seals:
+        if isinstance(result, Fault) and result.code == "key" and not self.db.keyring.encrypts:
             self.tally.closed += 1
             if wrong is not None:
                 self._add("depth", self._sentence(wrong), **_at(row))

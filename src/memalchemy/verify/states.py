@@ -6,22 +6,24 @@ Pure: rows in, faults out. A row is anything with the columns of `queries.read_r
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from memalchemy._cache import BoundedCache
 from memalchemy.checkpoints.skip_deltas import RADIX, base_depth
-from memalchemy.codec import deltas, items, sealing, writes
+from memalchemy.codec import deltas, encryption
+from memalchemy.codec.checksum import check_payload, check_state
 from memalchemy.codec.deltas import CODEC
-from memalchemy.codec.sealing import Keyring
+from memalchemy.codec.encryption import Keyring
+from memalchemy.codec.payloads import VALUE_CODEC, WRITES_CODEC, decode_payload, decode_writes
 from memalchemy.codec.values import Parts, state_size
 from memalchemy.errors import Corrupt, MemalchemyError
 from memalchemy.log import STATES
 from memalchemy.verify.report import UNREADABLE, unreadable
 
-HELD_BYTES = 64 * 1024 * 1024
-"""Rebuilt states that are kept as bases of later ones; what was dropped is read again."""
+MAX_CACHED_BYTES = 64 * 1024 * 1024
+"""Size of the rebuilt states that are cached as bases of later ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,36 +35,35 @@ class Fault:
     reason: str
 
 
-class Bases:
-    """Rebuilt states by position, for as long as something builds on them."""
+class Base(NamedTuple):
+    """A rebuilt state, and the position up to which something builds on it."""
 
-    def __init__(self, room: int = HELD_BYTES) -> None:
-        self._room = room
-        self._held: OrderedDict[int, tuple[Parts, int, int]] = OrderedDict()
-        self.bytes = 0
+    parts: Parts
+    last_use: int
+    size: int
+
+
+class BaseCache:
+    """Rebuilt states by position, each for as long as a later state builds on it."""
+
+    def __init__(self, max_bytes: int = MAX_CACHED_BYTES) -> None:
+        # A state that is larger than the cache counts as all of it: it is held alone.
+        self._bases: BoundedCache[int, Base] = BoundedCache(
+            max_bytes, lambda base: min(base.size, max_bytes)
+        )
 
     def get(self, seq: int) -> Parts | None:
-        found = self._held.get(seq)
-        if found is None:
-            return None
-        self._held.move_to_end(seq)
-        return found[0]
+        """Return the state at a position, if it is held."""
+        found = self._bases.get(seq)
+        return None if found is None else found.parts
 
     def put(self, seq: int, parts: Parts, last_use: int) -> None:
-        """Keep a state until position *last_use*; the least recently used gives way."""
-        size = state_size(parts)
-        self._held[seq] = (parts, last_use, size)
-        self.bytes += size
-        while self.bytes > self._room and len(self._held) > 1:
-            self._drop(next(iter(self._held)))
+        """Hold a state until position *last_use*; the least recently used gives way."""
+        self._bases.put(seq, Base(parts, last_use, state_size(parts)))
 
-    def passed(self, seq: int) -> None:
-        """Forget what nothing after *seq* builds on."""
-        for old in [old for old, (_, last, _) in self._held.items() if last <= seq]:
-            self._drop(old)
-
-    def _drop(self, seq: int) -> None:
-        self.bytes -= self._held.pop(seq)[2]
+    def drop_unused(self, seq: int) -> None:
+        """Drop the states on which nothing after *seq* builds."""
+        self._bases.drop_where(lambda _, base: base.last_use <= seq)
 
 
 def chain_fault(row: Any) -> Fault | None:
@@ -97,11 +98,11 @@ def chain_fault(row: Any) -> Fault | None:
 
 def rebuilt(row: Any, base: Parts | None, keyring: Keyring) -> Parts | Fault:
     """The state of a row on the state of its base (``None`` for a snapshot), or what is wrong."""
-    if sealing.inner(row.codec) != CODEC:
+    if encryption.plain_codec(row.codec) != CODEC:
         return Fault(row.seq, "codec", f"its codec is {row.codec!r}")
     try:
-        _, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.payload))
-        deltas.check_payload(payload, checksum)
+        _, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.payload))
+        check_payload(payload, checksum)
     except UNREADABLE as error:
         return Fault(row.seq, unreadable(error), str(error))
     below = None if row.kind == "snapshot" else base or {}
@@ -110,7 +111,7 @@ def rebuilt(row: Any, base: Parts | None, keyring: Keyring) -> Parts | Fault:
             parts = deltas.decode_snapshot(payload)
         else:
             parts = deltas.apply_deltas(below, [payload])
-        deltas.check_state(parts, checksum)
+        check_state(parts, checksum)
     except Corrupt as error:
         # The payload is the one that was sealed: what it was laid on is not what it was made for.
         return Fault(row.seq, "payload" if row.kind == "snapshot" else "state", str(error))
@@ -120,11 +121,11 @@ def rebuilt(row: Any, base: Parts | None, keyring: Keyring) -> Parts | Fault:
 def entry_fault(row: Any, keyring: Keyring) -> Fault | None:
     """What is wrong with the row of an entry, or of writes, if anything is."""
     of_writes = row.kind == "write"
-    if sealing.inner(row.codec) != (writes.CODEC if of_writes else items.CODEC):
+    if encryption.plain_codec(row.codec) != (WRITES_CODEC if of_writes else VALUE_CODEC):
         return Fault(row.seq, "codec", f"its codec is {row.codec!r}")
     try:
-        codec, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.payload))
-        decode: Any = writes.decode_writes if of_writes else items.decode_item
+        codec, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.payload))
+        decode: Any = decode_writes if of_writes else decode_payload
         decode(payload, checksum, codec)
     except UNREADABLE as error:
         return Fault(row.seq, unreadable(error), str(error))
@@ -133,7 +134,7 @@ def entry_fault(row: Any, keyring: Keyring) -> Fault | None:
 
 def is_closed(row: Any, keyring: Keyring) -> bool:
     """Whether a row is sealed with a key that is not at hand."""
-    return sealing.is_sealed(row.codec) and not keyring.knows(bytes(row.payload))
+    return encryption.is_encrypted(row.codec) and not keyring.has_key_of(bytes(row.payload))
 
 
 def is_same_state(a: Any, b: Any, keyring: Keyring) -> bool:
@@ -141,7 +142,7 @@ def is_same_state(a: Any, b: Any, keyring: Keyring) -> bool:
     marks = []
     for row in (a, b):
         try:
-            checksum = keyring.open(row.codec, row.checksum, bytes(row.payload)).checksum
+            checksum = keyring.decrypt(row.codec, row.checksum, bytes(row.payload)).checksum
         except MemalchemyError:
             checksum = row.checksum
         marks.append(checksum >> 32)  # the upper half is the state's

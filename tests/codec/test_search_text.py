@@ -6,15 +6,24 @@ import math
 from itertools import pairwise
 from typing import Any
 
+import ormsgpack
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from states import examples
 from states import states as any_states
 
-from memalchemy.codec import text
+from memalchemy.codec import search_text as search_text_module
 from memalchemy.codec.deltas import Comparison
-from memalchemy.codec.text import added_strings, is_cjk, query_terms, search_text, snippet, tokens
+from memalchemy.codec.search_text import (
+    MAX_TEXT,
+    added_texts,
+    is_cjk,
+    query_terms,
+    search_text,
+    snippet,
+    tokens,
+)
 from memalchemy.codec.values import encode_state
 
 texts = st.one_of(
@@ -161,7 +170,7 @@ def test_a_query_with_many_words_is_cut_not_refused() -> None:
 def test_search_text_ends_at_its_limit_with_a_whole_token() -> None:
     stored = search_text(["abcdefghi " * 30_000])
     assert stored is not None
-    assert text.MAX_TEXT - 10 <= len(stored) <= text.MAX_TEXT
+    assert MAX_TEXT - 10 <= len(stored) <= MAX_TEXT
     assert set(stored.split(" ")) == {"abcdefghi"}
 
 
@@ -221,7 +230,7 @@ def strings_in(value: Any) -> list[str]:
 def added(before: dict[str, Any] | None, after: dict[str, Any]) -> list[str]:
     """The tokens of what a step from *before* to *after* added."""
     parent = None if before is None else Comparison(encode_state(before))
-    return [t for s in added_strings(after, encode_state(after), parent) for t in tokens(s)]
+    return [t for s in added_texts(after, encode_state(after), parent) for t in tokens(s)]
 
 
 def words_in(value: Any) -> set[str]:
@@ -389,10 +398,10 @@ def test_the_work_for_a_step_does_not_grow_with_the_history() -> None:
     after = {"messages": [*history, {"role": "user", "content": "goodbye"}]}
     parent, new = encode_state(before), encode_state(after)
     calls = 0
-    real = text.ormsgpack.packb
+    real = ormsgpack.packb
 
     class Counting:
-        unpackb = staticmethod(text.ormsgpack.unpackb)
+        unpackb = staticmethod(ormsgpack.unpackb)
 
         @staticmethod
         def packb(value: Any) -> bytes:
@@ -401,8 +410,8 @@ def test_the_work_for_a_step_does_not_grow_with_the_history() -> None:
             return real(value)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "ormsgpack", Counting)
-        assert list(added_strings(after, new, Comparison(parent))) == ["user", "goodbye"]
+        patch.setattr(search_text_module, "ormsgpack", Counting)
+        assert list(added_texts(after, new, Comparison(parent))) == ["user", "goodbye"]
     assert calls < 10
 
 

@@ -1,14 +1,18 @@
-"""Text for search: what a step added, and one tokeniser for every database.
+"""Search text: the words of a row that a text index holds, and the words of a query.
 
-`search_text` is what is stored and indexed: tokens joined by spaces. Punctuation is gone, accents
-are folded, Chinese, Japanese and Korean characters stand alone, so FTS5, tsvector and Oracle Text
-see the same words and agree about what matches.
+Search text is tokens joined by spaces. Punctuation is removed, accents are folded, and Chinese,
+Japanese and Korean characters stand alone, so that FTS5, tsvector and Oracle Text see the same
+words and agree about what matches.
+
+The last part of the module finds the texts: all those of a value, and those that a state has and
+the state before it had not.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -16,16 +20,16 @@ from typing import Any
 import orjson
 import ormsgpack
 
-from memalchemy.codec import packed
+from memalchemy.codec import foreign_msgpack
 from memalchemy.codec.deltas import Comparison, added, edits
 from memalchemy.codec.values import TAGGED, Parts
 from memalchemy.contracts import Packed
 
 MAX_TEXT = 200_000
-"""Characters of search text per checkpoint: PostgreSQL refuses a tsvector of over 1 MB."""
+"""Characters of the search text of a row: PostgreSQL refuses a tsvector of over 1 MB."""
 
 MAX_TOKEN = 100
-"""Longer runs are encodings and hashes, which nobody searches for."""
+"""Characters of the longest token: longer runs are encodings and hashes."""
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
 _BEYOND_ASCII = re.compile("[^\x00-\x7f]+")
@@ -33,7 +37,7 @@ _ASCII_TOKEN = re.compile("[A-Za-z0-9]+")
 _VOICING_MARKS = "\u3099\u309a"
 
 
-# Compiled when first needed: large classes of characters take as long as importing the rest.
+# Compiled on first use: these large character classes take as long as all other imports.
 @cache
 def _token_pattern() -> re.Pattern[str]:
     return re.compile(f"[{_CJK}]|[^\\W_{_CJK}]+")
@@ -44,14 +48,17 @@ def _cjk_pattern() -> re.Pattern[str]:
     return re.compile(f"[{_CJK}]")
 
 
-def search_text(strings: Iterable[str]) -> str | None:
-    """The text to index for *strings*; ``None`` if there is none."""
+# --- Words ----------------------------------------------------------------------------------------
+
+
+def search_text(texts: Iterable[str]) -> str | None:
+    """Return the search text of *texts*, cut to `MAX_TEXT` characters; ``None`` without words."""
     pieces: list[str] = []
     room = MAX_TEXT
-    for text in strings:
+    for text in texts:
         piece = " ".join(tokens(text))
         if len(piece) >= room:
-            # The last word that fits, whole.
+            # No word is cut in two.
             cut = piece.rfind(" ", 0, room)
             pieces.append(piece[: max(cut, 0)])
             break
@@ -62,7 +69,7 @@ def search_text(strings: Iterable[str]) -> str | None:
 
 
 def tokens(text: str) -> list[str]:
-    """The tokens of *text*, in order: words, numbers, and single CJK characters."""
+    """Return the tokens of *text*, in order: words, numbers, and single CJK characters."""
     if text.isascii():
         found: list[str] = _ASCII_TOKEN.findall(text)
     else:
@@ -79,10 +86,10 @@ def tokens(text: str) -> list[str]:
 
 
 def query_terms(query: str, limit: int = 32) -> list[list[str]]:
-    """A user's query as terms, each a phrase of tokens; most are one token long.
+    """Split a query into terms, each a phrase of tokens, most of which are one token long.
 
-    Neighbouring CJK characters form one phrase, as they form one word. No character of the query is
-    an operator. At most *limit* distinct terms.
+    Neighbouring CJK characters are one phrase, because they are one word. No character of the query
+    is an operator. Return at most *limit* distinct terms.
     """
     if not isinstance(query, str):
         raise TypeError(f"query is a str, not {type(query).__name__}")
@@ -105,17 +112,17 @@ def query_terms(query: str, limit: int = 32) -> list[list[str]]:
 
 
 def _lowered(token: str) -> str:
-    # Others are casefolded already, which for a few scripts is not what lower() does.
+    # Other tokens are casefolded already, which for a few scripts differs from lower().
     return token.lower() if token.isascii() else token
 
 
 def is_cjk(token: str) -> bool:
-    """Whether *token* is a single Chinese, Japanese or Korean character."""
+    """Return whether *token* is a single Chinese, Japanese or Korean character."""
     return len(token) == 1 and _cjk_pattern().match(token) is not None
 
 
 def snippet(text: str, terms: Iterable[list[str]], width: int = 24) -> str:
-    """About *width* tokens of *text* round the first that belongs to one of *terms*."""
+    """Return about *width* tokens of a search text, around the first that is one of *terms*."""
     wanted = {token for term in terms for token in term}
     words = text.split(" ")
     hit = next((i for i, word in enumerate(words) if _lowered(word) in wanted), 0)
@@ -131,165 +138,33 @@ def snippet(text: str, terms: Iterable[list[str]], width: int = 24) -> str:
     return "".join(out)
 
 
-def added_strings(state: Mapping[str, Any], new: Parts, parent: Comparison | None) -> Iterator[str]:
-    """The strings that *new* has and *parent* had not; all of them without a parent.
+def item_search_text(value: Any, metadata: Mapping[str, Any]) -> str | None:
+    """Return the search text of an item, its metadata included; ``None`` without words."""
+    return search_text(_item_texts(value, metadata))
 
-    *state* is what *new* encodes. Cost is by what changed, not by the size of the state, where
-    states grow at the end, as histories do.
+
+def may_be_item_search_text(stored: str | None, value: Any, metadata: Mapping[str, Any]) -> bool:
+    """Return whether *stored* can be the `item_search_text` of an item.
+
+    ``None`` can, because an item need not be indexed. The order of words is not compared: a
+    database may return metadata in another order.
     """
-    for key, encoded in new.items():
-        old = None if parent is None else parent.parts.get(key)
-        if old is encoded or old == encoded:
-            continue
-        tagged = encoded[:1] == TAGGED
-        if tagged and (place := packed.place_in(encoded)) is not None:
-            # What a framework keeps for itself, and what is to become of it, is not said.
-            if not key.startswith(("~", "__")):
-                for text in packed.added_texts(encoded, *place, old):
-                    yield from _strings(text)
-            continue
-        value = ormsgpack.unpackb(encoded.removeprefix(TAGGED)) if tagged else state[key]
-        if type(value) in (int, float, bool):
-            continue
-        found: Iterable[Any] = [value]
-        if parent is not None and old is not None:
-            if tagged or old[:1] == TAGGED:
-                encoded = encoded.removeprefix(TAGGED)
-                changes = edits(old.removeprefix(TAGGED), encoded)
-            else:
-                changes = parent.edits(key, encoded)
-            found = _descend(value, encoded, 0, len(encoded), list(added(changes)))
-        for part in found:
-            yield from _tagged_strings(part) if tagged else _strings(part)
+    if stored is None:
+        return True
+    pieces = [" ".join(tokens(text)) for text in _item_texts(value, metadata)]
+    if sum(len(piece) + 1 for piece in pieces) < MAX_TEXT:
+        return Counter(stored.split()) == Counter(" ".join(pieces).split())
+    return set(stored.split()) <= set(" ".join(pieces).split())  # the end was cut off
 
 
-def strings(value: Any) -> Iterator[str]:
-    """The texts anywhere in *value*, which may hold tuples and sets as well."""
-    if type(value) is dict:
-        for item in value.values():
-            yield from strings(item)
-    elif type(value) in (list, tuple, set, frozenset):
-        for item in value:
-            yield from strings(item)
-    elif type(value) is Packed:
-        for found in packed.texts(value):
-            yield from _strings(found)
-    else:
-        yield from _strings(value)
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """The texts of a tree. A text that is JSON itself, as tool calls and results are, gives the
-    texts and numbers in it: read as plain text, its ``\\n`` would glue an n to the next word.
-    """
-    if type(value) is str:
-        if value[:1] in ("{", "[") and value[-1:] in ("}", "]"):
-            try:
-                yield from _leaves(orjson.loads(value))
-            except orjson.JSONDecodeError:
-                yield value
-        else:
-            yield value
-    elif type(value) is list:
-        for item in value:
-            yield from _strings(item)
-    elif type(value) is dict:
-        for item in value.values():
-            yield from _strings(item)
-
-
-def _leaves(value: Any) -> Iterator[str]:
-    # Text from outside may nest deeper than Python recurses.
-    left = [value]
-    while left:
-        item = left.pop()
-        if type(item) is list:
-            left.extend(reversed(item))
-        elif type(item) is dict:
-            left.extend(reversed(item.values()))
-        elif type(item) in (str, int, float):
-            yield str(item)
-
-
-def _tagged_strings(tree: Any) -> Iterator[str]:
-    """`_strings` of a tree in the tagged form: bytes are no text, and texts can be tagged."""
-    if type(tree) is list:
-        for item in tree:
-            yield from _tagged_strings(item)
-    elif type(tree) is not dict:
-        yield from _strings(tree)
-    elif len(tree) == 1 and next(iter(tree))[:1] == "~":
-        ((tag, content),) = tree.items()
-        yield from _tagged_strings(content.decode("utf-8", "replace") if tag == "~x" else content)
-    else:
-        for item in tree.values():
-            yield from _tagged_strings(item)
-
-
-Range = tuple[int, int]
-
-
-def _descend(
-    value: Any, encoded: bytes, start: int, end: int, ranges: list[Range]
-) -> Iterator[Any]:
-    """The parts of *value*, encoded at ``[start, end)``, that touch *ranges*."""
-    if any(low <= start and end <= high for low, high in ranges):
-        yield value
-        return
-    if type(value) is dict and value.keys() == {"~x"}:
-        yield value  # a text with lone surrogates, stored as bytes
-        return
-    body = start + _header(encoded[start])
-    inside = [r for r in ranges if r[1] > body or r[0] > body]
-    if type(value) is str:
-        # Where its length changed, an empty range at its end is a word that was cut short.
-        grown = any(low < body for low, _ in ranges)
-        for low, high in inside:
-            if max(low, body) < min(high, end) or (grown and low <= end):
-                yield _string_part(encoded, max(low, body), min(high, end), body, end)
-    elif type(value) in (list, dict) and inside:
-        yield from _children(value, encoded, end, inside)
-
-
-def _children(value: Any, encoded: bytes, end: int, ranges: list[Range]) -> Iterator[Any]:
-    """`_descend` into a container, from its end down: what was added is mostly there."""
-    named = type(value) is dict
-    found: list[tuple[Any, int, int, list[Range]]] = []
-    at, lowest = end, min(low for low, _ in ranges)
-    for item in reversed(value.items() if named else value):
-        if at < lowest:
-            break
-        name, child = item if named else (None, item)
-        first = at - len(ormsgpack.packb(child))
-        touched = [(low, high) for low, high in ranges if first <= high and low <= at]
-        if any(first < high and low < at for low, high in touched):
-            found.append((child, first, at, touched))
-        at = first - (len(ormsgpack.packb(name)) if named else 0)
-    for child, first, last, touched in reversed(found):
-        yield from _descend(child, encoded, first, last, touched)
-
-
-def _header(first: int) -> int:
-    """How many bytes of a MessagePack value come before its content."""
-    return _HEADERS.get(first, 1)
-
-
-_HEADERS = {0xD9: 2, 0xDA: 3, 0xDC: 3, 0xDE: 3, 0xDB: 5, 0xDD: 5, 0xDF: 5}
-
-
-def _string_part(encoded: bytes, low: int, high: int, floor: int, ceiling: int) -> str:
-    """The words of a text that touch ``[low, high)``, whole."""
-    before = encoded[max(floor, low - MAX_TOKEN) : low]
-    low -= len(before) - (before.rfind(b" ") + 1)
-    after = encoded[high : min(ceiling, high + MAX_TOKEN)]
-    space = after.find(b" ")
-    high += len(after) if space < 0 else space
-    return encoded[low:high].decode("utf-8", "ignore")
+def _item_texts(value: Any, metadata: Mapping[str, Any]) -> Iterator[str]:
+    yield from texts_in(value)
+    yield from texts_in(dict(metadata))
 
 
 def _fold(text: str) -> str:
-    """Compatibility forms folded, accents dropped; Hangul and voiced kana stay whole."""
-    # No mark that is kept composes with an ASCII letter before it: each run is for itself.
+    """Fold compatibility forms and drop accents; Hangul and voiced kana stay whole."""
+    # No mark that is kept composes with an ASCII letter, so each run can be folded by itself.
     return _BEYOND_ASCII.sub(_folded, text)
 
 
@@ -299,9 +174,10 @@ def _folded(run: re.Match[str]) -> str:
 
 
 class _Folds(dict[int, Any]):
-    """What becomes of a character, for `str.translate`; looked up in Unicode once.
+    """Table for `str.translate` that looks up each character in Unicode's tables once.
 
-    Accents go; what is in no word becomes a space, so that most texts are ASCII afterwards.
+    It removes accents and replaces characters that are in no word with a space, so that most texts
+    are ASCII afterwards.
     """
 
     def __missing__(self, code: int) -> int | str | None:
@@ -316,3 +192,164 @@ class _Folds(dict[int, Any]):
 
 
 _FOLDS = _Folds()
+
+
+# --- Texts ----------------------------------------------------------------------------------------
+
+
+def added_texts(state: Mapping[str, Any], new: Parts, parent: Comparison | None) -> Iterator[str]:
+    """Yield the texts that a state has and its parent had not; all texts without a parent.
+
+    *new* is the encoded *state*. Where states grow at the end, as histories do, the time depends on
+    what was added and not on the size of the state.
+    """
+    for key, encoded in new.items():
+        old = None if parent is None else parent.parts.get(key)
+        if old is encoded or old == encoded:
+            continue
+        tagged = encoded[:1] == TAGGED
+        if tagged and (place := foreign_msgpack.find_content(encoded)) is not None:
+            # Such keys hold what a framework keeps for itself.
+            if not key.startswith(("~", "__")):
+                for text in foreign_msgpack.added_texts(encoded, *place, old):
+                    yield from _texts(text)
+            continue
+        value = ormsgpack.unpackb(encoded.removeprefix(TAGGED)) if tagged else state[key]
+        if type(value) in (int, float, bool):
+            continue
+        found: Iterable[Any] = [value]
+        if parent is not None and old is not None:
+            if tagged or old[:1] == TAGGED:
+                encoded = encoded.removeprefix(TAGGED)
+                changes = edits(old.removeprefix(TAGGED), encoded)
+            else:
+                changes = parent.edits(key, encoded)
+            found = _parts_touching(value, encoded, 0, len(encoded), list(added(changes)))
+        for part in found:
+            yield from _tagged_texts(part) if tagged else _texts(part)
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts anywhere in a storable value."""
+    if type(value) is dict:
+        for item in value.values():
+            yield from texts_in(item)
+    elif type(value) in (list, tuple, set, frozenset):
+        for item in value:
+            yield from texts_in(item)
+    elif type(value) is Packed:
+        for found in foreign_msgpack.texts(value):
+            yield from _texts(found)
+    else:
+        yield from _texts(value)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts of a plain tree.
+
+    A text that is JSON, as tool calls and results are, yields the texts and numbers in it: as plain
+    text its ``\\n`` would put an n before the next word.
+    """
+    if type(value) is str:
+        if value[:1] in ("{", "[") and value[-1:] in ("}", "]"):
+            try:
+                yield from _leaves(orjson.loads(value))
+            except orjson.JSONDecodeError:
+                yield value
+        else:
+            yield value
+    elif type(value) is list:
+        for item in value:
+            yield from _texts(item)
+    elif type(value) is dict:
+        for item in value.values():
+            yield from _texts(item)
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    # JSON from outside may be nested deeper than Python recurses.
+    left = [value]
+    while left:
+        item = left.pop()
+        if type(item) is list:
+            left.extend(reversed(item))
+        elif type(item) is dict:
+            left.extend(reversed(item.values()))
+        elif type(item) in (str, int, float):
+            yield str(item)
+
+
+def _tagged_texts(tree: Any) -> Iterator[str]:
+    """Yield the texts of a tree in the tagged form, in which a text can be tagged as bytes."""
+    if type(tree) is list:
+        for item in tree:
+            yield from _tagged_texts(item)
+    elif type(tree) is not dict:
+        yield from _texts(tree)
+    elif len(tree) == 1 and next(iter(tree))[:1] == "~":
+        ((tag, content),) = tree.items()
+        yield from _tagged_texts(content.decode("utf-8", "replace") if tag == "~x" else content)
+    else:
+        for item in tree.values():
+            yield from _tagged_texts(item)
+
+
+Range = tuple[int, int]
+
+
+def _parts_touching(
+    value: Any, encoded: bytes, start: int, end: int, ranges: list[Range]
+) -> Iterator[Any]:
+    """Yield the parts that touch *ranges* of a value that is encoded at ``[start, end)``."""
+    if any(low <= start and end <= high for low, high in ranges):
+        yield value
+        return
+    if type(value) is dict and value.keys() == {"~x"}:
+        yield value  # a text with lone surrogates, encoded as bytes
+        return
+    body = start + _header(encoded[start])
+    inside = [r for r in ranges if r[1] > body or r[0] > body]
+    if type(value) is str:
+        # If its length has changed, an empty range at its end is a word that was cut short.
+        grown = any(low < body for low, _ in ranges)
+        for low, high in inside:
+            if max(low, body) < min(high, end) or (grown and low <= end):
+                yield _string_part(encoded, max(low, body), min(high, end), body, end)
+    elif type(value) in (list, dict) and inside:
+        yield from _children_touching(value, encoded, end, inside)
+
+
+def _children_touching(value: Any, encoded: bytes, end: int, ranges: list[Range]) -> Iterator[Any]:
+    """Yield such parts of a container, from its end back: most additions are there."""
+    named = type(value) is dict
+    found: list[tuple[Any, int, int, list[Range]]] = []
+    at, lowest = end, min(low for low, _ in ranges)
+    for item in reversed(value.items() if named else value):
+        if at < lowest:
+            break
+        name, child = item if named else (None, item)
+        first = at - len(ormsgpack.packb(child))
+        touched = [(low, high) for low, high in ranges if first <= high and low <= at]
+        if any(first < high and low < at for low, high in touched):
+            found.append((child, first, at, touched))
+        at = first - (len(ormsgpack.packb(name)) if named else 0)
+    for child, first, last, touched in reversed(found):
+        yield from _parts_touching(child, encoded, first, last, touched)
+
+
+def _header(first: int) -> int:
+    """Return how many bytes of a MessagePack value come before its content."""
+    return _HEADERS.get(first, 1)
+
+
+_HEADERS = {0xD9: 2, 0xDA: 3, 0xDC: 3, 0xDE: 3, 0xDB: 5, 0xDD: 5, 0xDF: 5}
+
+
+def _string_part(encoded: bytes, low: int, high: int, floor: int, ceiling: int) -> str:
+    """Return the whole words of a text that touch ``[low, high)``."""
+    before = encoded[max(floor, low - MAX_TOKEN) : low]
+    low -= len(before) - (before.rfind(b" ") + 1)
+    after = encoded[high : min(ceiling, high + MAX_TOKEN)]
+    space = after.find(b" ")
+    high += len(after) if space < 0 else space
+    return encoded[low:high].decode("utf-8", "ignore")

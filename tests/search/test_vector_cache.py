@@ -19,12 +19,12 @@ from golden import text_of
 from memalchemy import Database
 from memalchemy.events import Event
 from memalchemy.keys import encode_namespace
-from memalchemy.search import matrices
-from memalchemy.search.counting import COUNTERS, counter_key
-from memalchemy.search.embeddings import read_changes, read_positions, read_vectors
-from memalchemy.search.matrices import MATRICES
+from memalchemy.search import _vector_cache
+from memalchemy.search._vector_cache import MATRICES, MatrixCache
+from memalchemy.search._vector_statements import read_changes, read_positions, read_vectors
+from memalchemy.search.cache_versions import COUNTERS, counter_key
 from memalchemy.search.scope import EMBEDDINGS, ITEMS
-from memalchemy.search.vectors import Ranking, nearest
+from memalchemy.search.vectors import VectorRanking, nearest
 from search.vectors_in import NOW, by_hand, places, put, remove, wanted
 
 RANDOM = np.random.default_rng(7)
@@ -42,7 +42,7 @@ def some(first: int, last: int, namespace: tuple[str, ...] = HERE) -> dict[Any, 
     return {(namespace, f"k{n}"): RANDOM.standard_normal(16) for n in range(first, last)}
 
 
-async def search(db: Database, **more: Any) -> tuple[list[tuple[str, str]], Ranking]:
+async def search(db: Database, **more: Any) -> tuple[list[tuple[str, str]], VectorRanking]:
     ranking = nearest(db, wanted(db, HERE, QUERY, **more), NOW)
     return places(await ranking.page(10_000)), ranking
 
@@ -87,7 +87,7 @@ async def test_many_changes_in_any_order_are_followed(db: Database) -> None:
 async def test_one_removed_among_very_many_is_found_without_reading_all(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matrices, "PAGE", 50)
+    monkeypatch.setattr(_vector_cache, "PAGE", 50)
     vectors = some(0, 2000)
     await put(db, vectors)
     await search(db)
@@ -115,7 +115,7 @@ async def test_an_item_that_is_written_with_fewer_parts_has_no_others(db: Databa
 async def test_an_item_of_more_parts_than_are_read_at_once_keeps_them_all(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matrices, "PAGE", 50)
+    monkeypatch.setattr(_vector_cache, "PAGE", 50)
     vectors: dict[Any, Any] = some(0, 20)
     await put(db, vectors)
     await search(db)
@@ -246,7 +246,8 @@ async def test_what_does_not_fit_is_compared_page_by_page_in_little_memory(
     vectors = {(HERE, f"k{n}"): row for n, row in enumerate(RANDOM.standard_normal((6000, 256)))}
     await put(db, vectors)
     query = RANDOM.standard_normal(256)
-    monkeypatch.setattr(MATRICES, "max_bytes", 2_000_000)
+    cache = MatrixCache(2_000_000)
+    monkeypatch.setattr(_vector_cache, "MATRICES", cache)
     nearest_by_hand = by_hand(vectors, query, "dot")
     tracemalloc.start()
     ranking = nearest(db, wanted(db, HERE, query, metric="dot"), NOW)
@@ -256,7 +257,7 @@ async def test_what_does_not_fit_is_compared_page_by_page_in_little_memory(
     assert places(found) == nearest_by_hand[:10]
     assert peak < 6000 * 256 * 4 * 2.5
     assert ranking.plan.details == {"vectors": 6000, "read": 6000, "cached": False}
-    assert MATRICES.bytes == 0
+    assert cache.bytes == 0
     while not ranking.exhausted:  # further than what was kept of the first reading
         found += await ranking.page(1500)
     assert places(found) == nearest_by_hand
@@ -272,12 +273,14 @@ async def test_the_least_recently_used_goes_first(
         await nearest(db, wanted(db, (name,), QUERY), NOW).page(1)
         size = size or MATRICES.bytes
     assert MATRICES.bytes == 2 * size
-    monkeypatch.setattr(MATRICES, "max_bytes", int(size * 2.5))
-    for name, read in (("a", 0), ("c", 1000), ("a", 0), ("b", 1000)):
+    cache = MatrixCache(int(size * 2.5))
+    monkeypatch.setattr(_vector_cache, "MATRICES", cache)
+    loads = ("a", 1000), ("b", 1000), ("a", 0), ("c", 1000), ("a", 0), ("b", 1000)
+    for name, read in loads:
         ranking = nearest(db, wanted(db, (name,), QUERY), NOW)
         await ranking.page(1)
         assert ranking.plan.details["read"] == read, name
-        assert MATRICES.bytes <= size * 2.5
+        assert cache.bytes <= size * 2.5
 
 
 async def test_a_database_that_is_gone_takes_its_vectors_along(tmp_path: Path) -> None:

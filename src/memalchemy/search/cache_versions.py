@@ -1,12 +1,12 @@
-"""Counters of changes: how a cache of a namespace's vectors knows what it has yet to read.
+"""Versions of the vectors of a namespace, by which a cache finds out what has changed.
 
-Where the dialect `counts_vector_changes`, whoever writes or removes rows of embeddings calls
-`count_change` first, in the same transaction, and writes the version it returns as ``change`` of
-each row. A change of an item writes all of its rows of a model and size, not some of them. Then:
-every row whose ``change`` is at most a version that was read is as it was when that version was
-read, unless its item was written since, or rows were removed, and the counter says that too.
+Where the dialect `counts_vector_changes`, a program that writes or removes rows of embeddings calls
+`count_change` first, in the same transaction, and writes the version that it returns as ``change``
+of each row. A change of an item writes all of its rows of one model and size. So a row whose
+``change`` is at most a version that was read is still as it was then, unless its item was written
+since or rows were removed, and both raise the version.
 
-A counter is an item of memalchemy's own, in a namespace that no user can name.
+A version is stored as an item in a namespace of memalchemy's own, which no user can name.
 """
 
 from __future__ import annotations
@@ -32,21 +32,22 @@ from sqlalchemy.types import NULLTYPE
 
 from memalchemy.dialects import Dialect
 from memalchemy.keys import encode_id
-from memalchemy.search.scope import HOUSE, ITEMS, is_in_scope
+from memalchemy.search.scope import INTERNAL_PREFIX, ITEMS, is_in_scope
 from memalchemy.statements import Program, statement
 
-COUNTERS = f"{HOUSE}vectors/"
-"""The namespace of the counters."""
+COUNTERS = f"{INTERNAL_PREFIX}vectors/"
+"""Namespace of the items that hold the versions."""
 
-LONGEST_KEY = 200
+MAX_KEY_LENGTH = 200
 
 
-class Count(NamedTuple):
-    """A counter as it was read.
+class Version(NamedTuple):
+    """The version of a namespace's vectors.
 
-    ``nonce`` is random at each change, so that two histories of a file that was restored, or of a
-    transaction that was rolled back, differ; ``born`` tells a counter from one that is gone.
-    ``removed`` is the version of the last change that may have removed rows.
+    ``nonce`` is random at each change, so that two histories differ: those of a file that was
+    restored, or of a transaction that was rolled back. ``born`` is the time of the first change; it
+    differs if the counter was removed and begun anew. ``removed`` is the version of the last change
+    that may have removed rows.
     """
 
     path: str
@@ -57,26 +58,28 @@ class Count(NamedTuple):
 
 
 def counter_key(path: str) -> str:
-    """The key of the counter of an encoded namespace."""
-    if len(encode_id(path)) <= LONGEST_KEY:
+    """Return the key of the counter of an encoded namespace."""
+    if len(encode_id(path)) <= MAX_KEY_LENGTH:
         return path
     return "#" + blake2b(path.encode(), digest_size=32).hexdigest()
 
 
 def counter_binds(tenant: str, path: str) -> dict[str, Any]:
-    """What `bump_vectors` and `read_counter` bind for an encoded namespace."""
+    """Return the binds of `bump_vectors` and `read_counter` for an encoded namespace."""
     return {"k_tenant": tenant, "k_counter": counter_key(path)}
 
 
 def count_change(
     d: Dialect, tenant: str, path: str, now: datetime, *, removes: bool = True
 ) -> Program[int]:
-    """Count a change of the vectors of an encoded namespace; the version for its rows.
+    """Count a change of the vectors of an encoded namespace, and return the version for its rows.
 
-    *removes* may be false if the only rows that go are of an item, model and size that the change
-    itself writes rows of, whether in place or anew: then searches are spared looking for what is
-    gone. A change may be counted twice, the second time when it turns out that rows went; the
-    higher version is as good for its rows as the lower.
+    A change may be counted twice, for instance when it turns out that it removes rows: the higher
+    version is as good for its rows as the lower.
+
+    Args:
+        removes: whether rows are removed. It may be false if the change writes other rows of the
+            same item, model and size: searches then need not look for removed rows.
     """
     binds = counter_binds(tenant, path) | {"p_now": now, "p_nonce": secrets.randbits(63)}
     bumped = yield bump_vectors(d, removes=removes), binds
@@ -88,7 +91,7 @@ def count_change(
 
 @statement(removes=(False, True))
 def bump_vectors(d: Dialect, removes: bool) -> Executable | None:
-    """Count a change; no row, if none was counted yet. It locks the counter."""
+    """Count a change, and lock the counter; no row if this is the first change."""
     if not d.counts_vector_changes:
         return None
     version = ITEMS.c.version + 1
@@ -107,7 +110,7 @@ def bump_vectors(d: Dialect, removes: bool) -> Executable | None:
 
 @statement()
 def begin_counting(d: Dialect) -> Executable | None:
-    """The first change of a namespace."""
+    """Count the first change of a namespace."""
     if not d.counts_vector_changes:
         return None
     now = bindparam("p_now", type_=ITEMS.c.updated_at.type)
@@ -135,7 +138,7 @@ def read_counter(d: Dialect) -> Executable | None:
 
 @statement()
 def read_counters(d: Dialect) -> Executable | None:
-    """The counters of a namespace and of all below it; of others too, whose path is too long."""
+    """The counters of a namespace and of all below it, and those with hashed keys."""
     if not d.counts_vector_changes:
         return None
     key = ITEMS.c.key
@@ -151,8 +154,8 @@ def read_counters(d: Dialect) -> Executable | None:
     )
 
 
-def counts(d: Dialect, tenant: str, path: str, below: bool) -> Program[dict[str, Count]]:
-    """The counters of a namespace, or of it and all below it, by their encoded namespaces."""
+def read_versions(d: Dialect, tenant: str, path: str, below: bool) -> Program[dict[str, Version]]:
+    """Return the versions of a namespace, or of it and all below it, by encoded namespace."""
     if below:
         binds = {"k_tenant": tenant, "p_hash": "#", "p_end": "$"}
         binds |= {"p_from": path, "p_to": path[:-1] + "0"}
@@ -160,14 +163,14 @@ def counts(d: Dialect, tenant: str, path: str, below: bool) -> Program[dict[str,
     else:
         rows = yield read_counter(d), counter_binds(tenant, path)
     found = (
-        Count(bytes(row.path).decode(), row.version, row.nonce, row.born, row.removed)
+        Version(bytes(row.path).decode(), row.version, row.nonce, row.born, row.removed)
         for row in rows
     )
-    return {c.path: c for c in found if not below or is_in_scope(c.path, path)}
+    return {one.path: one for one in found if not below or is_in_scope(one.path, path)}
 
 
 def _columns() -> list[Any]:
-    # As the driver gives them: they are only compared.
+    # Without conversion to Python types, because they are only compared.
     return [
         type_coerce(ITEMS.c.value, NULLTYPE).label("path"),
         ITEMS.c.version,

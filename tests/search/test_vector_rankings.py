@@ -135,10 +135,10 @@ async def test_only_the_items_that_are_named_are_compared(db: Database) -> None:
 
     query = RANDOM.standard_normal(24)
     for _ in range(2):
-        ranking = nearest(db, wanted(db, HERE, query, among=among), NOW)
+        ranking = nearest(db, wanted(db, HERE, query, candidates=among), NOW)
         assert places(await ranking.page(1000)) == by_hand(chosen, query)
     assert len(asked) == 2
-    none = nearest(db, wanted(db, HERE, query, among=lambda most: _nothing()), NOW)
+    none = nearest(db, wanted(db, HERE, query, candidates=lambda most: _nothing()), NOW)
     assert await none.page(5) == []
     assert none.exhausted
 

@@ -1,4 +1,4 @@
-"""Hits that differ: maximal marginal relevance over what a search has found.
+"""Diverse hits: maximal marginal relevance (MMR) over the hits of a search.
 
 Carbonell and Goldstein, "The use of MMR, diversity-based reranking", SIGIR 1998.
 """
@@ -12,21 +12,21 @@ import numpy as np
 from memalchemy.database import Database, HostConnection, off_loop
 from memalchemy.events import Event
 from memalchemy.log.scan import ask
-from memalchemy.search.nearness import Floats
+from memalchemy.search._vector_cache import Floats
+from memalchemy.search._vector_statements import vectors_of_items
+from memalchemy.search.hybrid import Ranked
 from memalchemy.search.scope import Place, key_lists
-from memalchemy.store import read
-from memalchemy.store.fusion import Ranked
 
-MOST = 1000
-"""Hits that are chosen to differ; those beyond follow by their scores."""
+MAX_DIVERSE = 1000
+"""Hits that are chosen by MMR; further ones follow by their scores."""
 
 
-def pool_of(limit: int) -> int:
-    """How many of the best hits *limit* differing ones are taken from."""
-    return max(min(4 * limit, 4 * MOST), 20, limit)
+def pool_size(limit: int) -> int:
+    """Return the number of best hits from which *limit* diverse ones are chosen."""
+    return max(min(4 * limit, 4 * MAX_DIVERSE), 20, limit)
 
 
-async def differing(
+async def diversify(
     db: Database,
     found: Sequence[Ranked],
     share: float,
@@ -35,18 +35,21 @@ async def differing(
     connection: HostConnection | None,
     event: Event | None = None,
 ) -> list[Ranked]:
-    """At most *limit* of what was *found*, best first, in the order of `diverse`."""
-    pool = found[: 4 * MOST]
+    """Return at most *limit* of the hits in *found*, in the order of `choose_diverse`.
+
+    *share* is the weight of a hit's score against its difference from the others, 0 to 1.
+    """
+    pool = found[: 4 * MAX_DIVERSE]
     scores = [(one.place, one.score) for one in pool]
     vectors = await _vectors(db, pool, model, connection, event)
     numbers = sum(len(one) for of in vectors.values() for one in of)
-    chosen = min(limit, MOST)
+    chosen = min(limit, MAX_DIVERSE)
 
     def choose() -> list[int]:
-        return diverse(scores, _directions(vectors), share, chosen)
+        return choose_diverse(scores, _directions(vectors), share, chosen)
 
     order = await off_loop(4 * numbers * chosen, choose)
-    if limit > MOST:
+    if limit > MAX_DIVERSE:
         taken = set(order)
         order += [at for at in range(len(found)) if at not in taken]
     return [found[at] for at in order[:limit]]
@@ -59,12 +62,12 @@ async def _vectors(
     connection: HostConnection | None,
     event: Event | None,
 ) -> dict[Place, list[Sequence[float]]]:
-    """The vectors of each item."""
+    """Return the vectors of each item."""
     d = db.dialect
     vectors: dict[Place, list[Sequence[float]]] = {}
     for keys in key_lists(d, [one.place for one in found]):
         binds = {"k_tenant": db.tenant} | keys
-        rows = await ask(db, read.vectors_of_items(d), binds, connection, event=event, stale=True)
+        rows = await ask(db, vectors_of_items(d), binds, connection, event=event, stale=True)
         for row in rows:
             if row.model == model:
                 vectors.setdefault((row.namespace, row.key), []).append(row.vector)
@@ -72,7 +75,7 @@ async def _vectors(
 
 
 def _directions(vectors: Mapping[Place, Sequence[Sequence[float]]]) -> dict[Place, Floats]:
-    """Where the vectors of each item point, of length 1; of several, where they do together."""
+    """Return the direction of each item as a unit vector; of several vectors that of their sum."""
     units = {
         place: [_unit(np.asarray(one, dtype=np.float32)) for one in of]
         for place, of in vectors.items()
@@ -84,40 +87,40 @@ def _directions(vectors: Mapping[Place, Sequence[Sequence[float]]]) -> dict[Plac
     }
 
 
-def diverse(
+def choose_diverse(
     scores: Sequence[tuple[Place, float]],
-    pointing: Mapping[Place, Floats],
+    directions: Mapping[Place, Floats],
     share: float,
     limit: int,
 ) -> list[int]:
-    """Which of the hits, best first, and in which order: at most *limit* indices.
+    """Return the indices of at most *limit* hits, in the order in which MMR chooses them.
 
-    Each next one has the largest ``share * score - (1 - share) * likeness``, the likeness to the
-    nearest that was taken before it, from 0 (opposite) to 1 (the same direction). What has no
-    vector is like nothing.
+    Each next hit has the largest ``share * score - (1 - share) * similarity``. The similarity is
+    that to the most similar hit chosen before it, from 0 (opposite) to 1 (the same direction). A
+    hit without a vector is similar to none.
     """
     worth = share * np.array([score for _, score in scores], dtype=np.float64)
-    likeness = np.zeros(len(scores))
+    similarity = np.zeros(len(scores))
     left = np.ones(len(scores), dtype=bool)
-    # Vectors of one size are compared with each other: as rows of a matrix, all at once.
+    # Vectors of one size are the rows of a matrix, and are compared all at once.
     sizes: dict[int, list[int]] = {}
     for at, (place, _) in enumerate(scores):
-        if place in pointing:
-            sizes.setdefault(len(pointing[place]), []).append(at)
-    alike = {
-        size: (np.array(rows), np.stack([pointing[scores[at][0]] for at in rows]))
+        if place in directions:
+            sizes.setdefault(len(directions[place]), []).append(at)
+    matrices = {
+        size: (np.array(rows), np.stack([directions[scores[at][0]] for at in rows]))
         for size, rows in sizes.items()
     }
     order: list[int] = []
     for _ in range(min(limit, len(scores))):
-        marginal = np.where(left, worth - (1 - share) * likeness, -np.inf)
+        marginal = np.where(left, worth - (1 - share) * similarity, -np.inf)
         best = int(np.argmax(marginal))
         order.append(best)
         left[best] = False
-        taken = pointing.get(scores[best][0])
+        taken = directions.get(scores[best][0])
         if taken is not None:
-            rows, vectors = alike[len(taken)]
-            likeness[rows] = np.maximum(likeness[rows], (1 + vectors @ taken) / 2)
+            rows, vectors = matrices[len(taken)]
+            similarity[rows] = np.maximum(similarity[rows], (1 + vectors @ taken) / 2)
     return order
 
 

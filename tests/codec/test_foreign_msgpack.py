@@ -7,9 +7,10 @@ from typing import Any
 import ormsgpack
 import pytest
 
-from memalchemy.codec import packed, text, values
+from memalchemy.codec import foreign_msgpack, values
 from memalchemy.codec.deltas import Comparison
-from memalchemy.codec.writes import CODEC, decode_writes, encode_writes
+from memalchemy.codec.payloads import WRITES_CODEC, decode_writes, encode_writes
+from memalchemy.codec.search_text import added_texts
 from memalchemy.contracts import Packed
 from memalchemy.errors import Corrupt
 
@@ -25,7 +26,7 @@ def state(value: Any, key: str = "messages") -> dict[str, Any]:
 
 def words_added(old: dict[str, Any] | None, new: dict[str, Any]) -> list[str]:
     parent = None if old is None else Comparison(values.encode_state(old))
-    return list(text.added_strings(new, values.encode_state(new), parent))
+    return list(added_texts(new, values.encode_state(new), parent))
 
 
 @pytest.mark.parametrize("count", [0, 1, 14, 15, 16, 200, 70_000])
@@ -64,20 +65,20 @@ def test_a_packed_value_comes_back_as_it_was_and_can_be_looked_at() -> None:
 
     assert values.decode_state(values.encode_state(given)) == given
     assert values.from_jsonable(values.jsonable(given["other"])) == given["other"]
-    assert packed.tree(given["messages"]) == [
+    assert foreign_msgpack.plain_tree(given["messages"]) == [
         {"content": "one", "type": "human", "id": "1"},
         {"k": [1, None]},
     ]
-    assert packed.tree(given["other"]) == given["other"]
+    assert foreign_msgpack.plain_tree(given["other"]) == given["other"]
 
 
 def test_writes_come_back_and_damage_is_seen() -> None:
     writes = [(0, "a", Packed("msgpack", b"\x01")), (-3, "b", {"x": [1, 2.5, None]})]
     payload, checksum = encode_writes("task", "~path", writes)
 
-    assert decode_writes(payload, checksum, CODEC) == ("task", "~path", writes)
+    assert decode_writes(payload, checksum, WRITES_CODEC) == ("task", "~path", writes)
     for damaged in (payload[:-1], payload[:5] + b"?" + payload[6:]):
         with pytest.raises(Corrupt):
-            decode_writes(damaged, checksum, CODEC)
+            decode_writes(damaged, checksum, WRITES_CODEC)
     with pytest.raises(Corrupt, match="unknown codec"):
         decode_writes(payload, checksum, "zwrite9")

@@ -1,8 +1,8 @@
-"""The statements that read embeddings: their bytes to compare here, or the nearest of them."""
+"""Statements that read embeddings: all of them, to be compared in Python, or the nearest ones."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 from sqlalchemy import (
     BindParameter,
@@ -26,24 +26,26 @@ from sqlalchemy.types import NULLTYPE
 
 from memalchemy.database import Database
 from memalchemy.dialects import Dialect
-from memalchemy.search.nearness import METRICS
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, STORED, in_scope, is_listed, live_item
 from memalchemy.statements import Numbers, Program, statement
 
+Metric = Literal["cosine", "dot", "l2"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
+
 INDEXED_DIMENSIONS = Numbers(1, 4000, 384)
-"""What a vector index of half precision can hold."""
+"""Dimensions that a vector index of half precision can have."""
 
 PART = ("namespace", "key", "field", "part")
 
 
 @statement()
 def vector_storage(d: Dialect) -> Executable | None:
-    """How vectors are stored, where that depends on the installation."""
+    """The type of the column of vectors, on databases where it depends on the installation."""
     return d.vector_storage()
 
 
 def has_native_vectors(db: Database) -> Program[bool]:
-    """Whether the column of vectors is of the database's own type, or of bytes instead of it."""
+    """Return whether the column of vectors has the database's own vector type, and not bytes."""
     if db.dialect.vector_storage() is None:
         return True
     rows = yield vector_storage(db.dialect), {"p_schema": db.schema}
@@ -58,7 +60,7 @@ def of_kind() -> ColumnElement[bool]:
     )
 
 
-# --- To compare here ------------------------------------------------------------------------------
+# --- Vectors to compare in Python -----------------------------------------------------------------
 
 
 @statement(below=(False, True))
@@ -81,7 +83,7 @@ def read_vectors(d: Dialect, below: bool) -> Executable | None:
 
 
 def page_after(d: Dialect, row: Any | None, path: str) -> dict[str, Any]:
-    """What `read_vectors` binds for the page after *row*; without one, for the first of *path*."""
+    """Return the binds of `read_vectors` for the page after *row*, or for the first page."""
     if d.row_position(EMBEDDINGS) is not None:
         found = {"p_row_at": -1 if row is None else row.row_at}
     elif row is None:
@@ -93,7 +95,7 @@ def page_after(d: Dialect, row: Any | None, path: str) -> dict[str, Any]:
 
 @statement(below=(False, True))
 def count_vectors(d: Dialect, below: bool) -> Executable:
-    """How many vectors a scope has, but at most ``p_limit``."""
+    """The number of vectors of a scope, but at most ``p_limit``."""
     some = (
         select(literal_column("1").label("one"))
         .select_from(EMBEDDINGS)
@@ -106,12 +108,12 @@ def count_vectors(d: Dialect, below: bool) -> Executable:
 
 @statement()
 def read_changes(d: Dialect) -> Executable | None:
-    """A page of the vectors of a namespace that were written after a count."""
+    """A page of the vectors of a namespace that were written since a version."""
     position = d.row_position(EMBEDDINGS)
     if not d.counts_vector_changes or position is None:
         return None
     change = EMBEDDINGS.c.change
-    # Spelt so that no index is used but the one by change: most often there are none, or few.
+    # Written so that only the index by change can be used: most often there are no rows, or few.
     model = EMBEDDINGS.c.model.concat(literal_column("''", String))
     dimensions = EMBEDDINGS.c.dimensions + literal_column("0", Integer)
     query: Select[Any] = (
@@ -130,7 +132,7 @@ def read_changes(d: Dialect) -> Executable | None:
 
 @statement(which=("number", "positions"))
 def read_positions(d: Dialect, which: str) -> Executable | None:
-    """The positions of the vectors of a namespace in a range of positions, or their number."""
+    """The positions of a namespace's vectors in a range of positions, or their number."""
     position = d.row_position(EMBEDDINGS)
     if not d.counts_vector_changes or position is None:
         return None
@@ -153,15 +155,24 @@ def live_items(d: Dialect) -> Executable | None:
     )
 
 
-# --- The database compares ------------------------------------------------------------------------
+@statement()
+def vectors_of_items(d: Dialect) -> Executable:
+    """The vectors of the items that ``p_keys`` lists, of one tenant and of every model."""
+    names = ("namespace", "key", "field", "model", "part", "vector")
+    tenant = EMBEDDINGS.c.tenant == _bound("k_tenant", EMBEDDINGS.c.tenant)
+    return select(*(EMBEDDINGS.c[name] for name in names)).where(tenant, is_listed(d, EMBEDDINGS))
+
+
+# --- Vectors compared by the database -------------------------------------------------------------
 
 
 @statement(metric=METRICS, below=(False, True), among=(False, True))
 def rank_all(d: Dialect, metric: str, below: bool, among: bool) -> Executable | None:
-    """The nearest of all vectors of a scope, each compared; ``alive`` is 1 if the item is.
+    """The nearest vectors of a scope, each of which is compared, with the columns of their items.
 
-    With the items' own columns; ``value`` is null if it is longer than ``p_longest`` bytes: most
-    that are found may be other parts of the same item, or more than are wanted.
+    ``alive`` is 1 if the item has not expired. ``value`` is NULL if it is longer than ``p_longest``
+    bytes: most rows may be other parts of an item that is found already, or more than are wanted.
+    With *among* only the items that ``p_keys`` lists are compared.
     """
     if not d.compares_vectors or (among and d.list_bytes is not None):
         return None
@@ -173,24 +184,26 @@ def rank_all(d: Dialect, metric: str, below: bool, among: bool) -> Executable | 
 
 @statement(metric=METRICS, below=(False, True))
 def rank_few(d: Dialect, metric: str, below: bool) -> Executable | None:
-    """`rank_all` of a scope of few vectors, where planning takes longer than comparing them.
+    """`rank_all` for a scope of few vectors, where planning takes longer than comparing.
 
-    Its plan is the same for every value, and goes by the index of the scope.
+    Its plan is generic, and uses the index of the scope.
     """
     if not d.plans_for_values or not d.compares_vectors:
         return None
     tenant = EMBEDDINGS.c.tenant == _bound("k_tenant", EMBEDDINGS.c.tenant)
-    path = _just("k_namespace", EMBEDDINGS.c.namespace)
+    path = _equals("k_namespace", EMBEDDINGS.c.namespace)
     scope = in_scope(EMBEDDINGS, True) if below else and_(tenant, path)
     dimensions = EMBEDDINGS.c.dimensions == _bound("p_dimensions", EMBEDDINGS.c.dimensions)
-    condition = and_(scope, _just("p_model", EMBEDDINGS.c.model), dimensions)
+    condition = and_(scope, _equals("p_model", EMBEDDINGS.c.model), dimensions)
     limit = d.unforeseen(_integer("p_limit"))
     return _rank(d, metric, _unforeseen(d, condition), limit)
 
 
-def _just(name: str, column: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Equal, as a range: of one that it does not see the planner expects one row in two hundred; of
-    a value, the average, which may be so many that it would read the whole table.
+def _equals(name: str, column: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Compare for equality, written as a range.
+
+    For a range with an unknown value the planner assumes 0.5 % of the rows. For an equality it
+    assumes the average, which may be so many that it would scan the whole table.
     """
     return and_(column >= _bound(name, column), column <= _bound(name, column))
 
@@ -201,7 +214,7 @@ def _rank(
     distance = d.vector_distance(EMBEDDINGS.c.vector, "p_vector", metric).label("distance")
     part = [EMBEDDINGS.c[name] for name in PART]
     query = select(*part, distance).where(scope)
-    return _with_life(d, query.order_by(distance, *part).limit(limit))
+    return _with_items(d, query.order_by(distance, *part).limit(limit))
 
 
 def _unforeseen(d: Dialect, condition: ColumnElement[bool]) -> ColumnElement[bool]:
@@ -214,7 +227,7 @@ def _unforeseen(d: Dialect, condition: ColumnElement[bool]) -> ColumnElement[boo
 
 @statement(metric=METRICS, below=(False, True), dimensions=INDEXED_DIMENSIONS)
 def rank_by_index(d: Dialect, metric: str, below: bool, dimensions: int) -> Executable | None:
-    """About the nearest vectors of a scope, by an index; with their true distances."""
+    """The approximately nearest vectors of a scope by an index, with their exact distances."""
     vector = EMBEDDINGS.c.vector
     about = d.vector_index_distance(vector, "p_vector", metric, dimensions)
     if about is None:
@@ -225,10 +238,10 @@ def rank_by_index(d: Dialect, metric: str, below: bool, dimensions: int) -> Exec
         select(*(EMBEDDINGS.c[name] for name in PART), true, rough)
         .where(in_scope(EMBEDDINGS, below))
         .where(EMBEDDINGS.c.model == _bound("p_model", EMBEDDINGS.c.model))
-        # The index is of these only, and that has to be seen before any value is bound.
+        # The index is partial, so its condition must be in the text and not in a bind.
         .where(EMBEDDINGS.c.dimensions == literal_column(str(int(dimensions)), Integer))
     )
-    return _with_life(d, query.order_by(rough).limit(_integer("p_limit")))
+    return _with_items(d, query.order_by(rough).limit(_integer("p_limit")))
 
 
 @statement()
@@ -239,18 +252,18 @@ def vector_indexes(d: Dialect) -> Executable | None:
 
 @statement()
 def only_by_vector_index(d: Dialect) -> Executable | None:
-    """From here to the end of the transaction no other way is taken."""
+    """Set the transaction to use the vector index, with the settings that are bound."""
     return d.only_by_vector_index()
 
 
 @statement()
 def current_vector_settings(d: Dialect) -> Executable | None:
-    """What `only_by_vector_index` would change."""
+    """The settings that `only_by_vector_index` changes."""
     return d.current_vector_settings()
 
 
-def _with_life(d: Dialect, query: Select[Any]) -> Executable:
-    # The items of the nearest only: joined before, each vector of the scope would be looked up.
+def _with_items(d: Dialect, query: Select[Any]) -> Executable:
+    # Joined to the nearest rows only: joined before, all items of the scope would be looked up.
     near = d.once(query, "near")
     alive = case((live_item(), literal_column("1")), else_=literal_column("0")).label("alive")
     own = [ITEMS.c[name] for name in STORED if name not in ("namespace", "key", "value")]
@@ -271,7 +284,7 @@ def _with_life(d: Dialect, query: Select[Any]) -> Executable:
 
 
 def _as_stored(table: Table, *names: str) -> list[Any]:
-    # And as the driver gives them: there are many, and few are looked at.
+    # Without conversion to Python types: there are many rows, and few are used.
     return [type_coerce(table.c[name], NULLTYPE).label(name) for name in names]
 
 

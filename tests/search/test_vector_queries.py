@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memalchemy.search.vectors import METRICS, Wanted, check_vector, score
+from memalchemy.search.vectors import METRICS, VectorQuery, check_vector, score
 from memalchemy.statements import Numbers
 
 
@@ -80,7 +80,7 @@ def test_what_is_no_sequence_is_refused(vector: Any) -> None:
 
 def test_an_unknown_metric_is_refused() -> None:
     with pytest.raises(ValueError, match="cosine, dot, l2"):
-        Wanted("t", "/", False, "m", check_vector([1.0]), metric="manhattan")  # type: ignore
+        VectorQuery("t", "/", False, "m", check_vector([1.0]), metric="manhattan")  # type: ignore
 
 
 @pytest.mark.parametrize(

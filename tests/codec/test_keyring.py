@@ -17,17 +17,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from states import examples
 
-from memalchemy.codec.sealing import (
+from memalchemy.codec.encryption import (
+    NO_KEYS,
     OVERHEAD,
-    PLAIN,
     Keyring,
-    Sealed,
-    check_sealed,
-    checksum_of,
+    StoredPayload,
+    check_ciphertext,
+    ciphertext_checksum,
     generate_key,
-    inner,
-    is_sealed,
+    is_encrypted,
     key_id,
+    plain_codec,
 )
 from memalchemy.errors import CapabilityMissing, Corrupt, KeyMissing, NotEncrypted
 
@@ -42,9 +42,9 @@ payloads = st.binary(min_size=1, max_size=300)
 @examples(200)
 @given(codecs, checksums, payloads)
 def test_what_was_sealed_opens_as_it_was(codec: str, checksum: int, payload: bytes) -> None:
-    sealed = RING.seal(codec, checksum, payload)
+    sealed = RING.encrypt(codec, checksum, payload)
 
-    assert RING.open(*sealed) == (codec, checksum, payload)
+    assert RING.decrypt(*sealed) == (codec, checksum, payload)
     assert sealed.codec == codec + "+gcm1"
     assert len(sealed.codec) <= 16, "as long as the column"
     assert len(sealed.payload) == len(payload) + OVERHEAD
@@ -54,8 +54,8 @@ def test_what_was_sealed_opens_as_it_was(codec: str, checksum: int, payload: byt
 @examples(100)
 @given(codecs, checksums, payloads)
 def test_without_keys_everything_stays_as_it_is(codec: str, checksum: int, payload: bytes) -> None:
-    assert PLAIN.seal(codec, checksum, payload) == (codec, checksum, payload)
-    assert PLAIN.open(codec, checksum, payload) == (codec, checksum, payload)
+    assert NO_KEYS.encrypt(codec, checksum, payload) == (codec, checksum, payload)
+    assert NO_KEYS.decrypt(codec, checksum, payload) == (codec, checksum, payload)
 
 
 @examples(300)
@@ -63,73 +63,76 @@ def test_without_keys_everything_stays_as_it_is(codec: str, checksum: int, paylo
 def test_no_changed_bit_is_believed_even_if_its_checksum_is_made_to_fit(
     payload: bytes, data: st.DataObject
 ) -> None:
-    sealed = RING.seal("zvalue1", 5, payload)
+    sealed = RING.encrypt("zvalue1", 5, payload)
     at = data.draw(st.integers(0, len(sealed.payload) - 1))
     changed = bytearray(sealed.payload)
     changed[at] ^= 1 << data.draw(st.integers(0, 7))
 
     with pytest.raises(Corrupt):
-        RING.open(sealed.codec, sealed.checksum, bytes(changed))
+        RING.decrypt(sealed.codec, sealed.checksum, bytes(changed))
     # In the key's id it is another key's.
     with pytest.raises(KeyMissing if 1 <= at < 9 else Corrupt):
-        RING.open(sealed.codec, checksum_of(bytes(changed)), bytes(changed))
+        RING.decrypt(sealed.codec, ciphertext_checksum(bytes(changed)), bytes(changed))
 
 
 @examples(100)
 @given(payloads, st.data())
 def test_a_sealed_payload_that_ends_early_is_corrupt(payload: bytes, data: st.DataObject) -> None:
-    sealed = RING.seal("zvalue1", 5, payload)
+    sealed = RING.encrypt("zvalue1", 5, payload)
     short = sealed.payload[: data.draw(st.integers(0, len(sealed.payload) - 1))]
 
     with pytest.raises(Corrupt):
-        RING.open(sealed.codec, sealed.checksum, short)
+        RING.decrypt(sealed.codec, sealed.checksum, short)
     with pytest.raises(Corrupt):
-        RING.open(sealed.codec, checksum_of(short), short)
+        RING.decrypt(sealed.codec, ciphertext_checksum(short), short)
 
 
 def test_a_payload_is_not_opened_as_one_of_another_codec() -> None:
-    sealed = RING.seal("zvalue1", 5, b"payload")
+    sealed = RING.encrypt("zvalue1", 5, b"payload")
 
     with pytest.raises(Corrupt):
-        RING.open("splice+gcm1", sealed.checksum, sealed.payload)
+        RING.decrypt("splice+gcm1", sealed.checksum, sealed.payload)
 
 
 def test_another_checksum_beside_it_is_corrupt_with_a_key_and_without_one() -> None:
-    sealed = RING.seal("zvalue1", 5, b"payload")
+    sealed = RING.encrypt("zvalue1", 5, b"payload")
 
-    for ring in (RING, PLAIN):
+    for ring in (RING, NO_KEYS):
         with pytest.raises(Corrupt):
-            ring.open(sealed.codec, sealed.checksum + 1, sealed.payload)
+            ring.decrypt(sealed.codec, sealed.checksum + 1, sealed.payload)
     with pytest.raises(Corrupt):
-        check_sealed(sealed.checksum + 1, sealed.payload)
-    check_sealed(sealed.checksum, sealed.payload)
+        check_ciphertext(sealed.checksum + 1, sealed.payload)
+    check_ciphertext(sealed.checksum, sealed.payload)
 
 
 def test_equal_payloads_have_nothing_in_common_once_they_are_sealed() -> None:
-    first, second = (RING.seal("zvalue1", 5, b"the same") for _ in range(2))
+    first, second = (RING.encrypt("zvalue1", 5, b"the same") for _ in range(2))
 
     assert first.checksum != second.checksum
     assert first.payload[9:] != second.payload[9:]
-    assert first.payload[:9] == second.payload[:9] == RING.leading
+    assert first.payload[:9] == second.payload[:9] == RING.prefix
 
 
 def test_the_first_key_seals_and_each_opens() -> None:
-    old = RING.seal("zvalue1", 5, b"payload")
+    old = RING.encrypt("zvalue1", 5, b"payload")
     both = Keyring([OTHER, KEY])
 
-    assert both.open(*old) == ("zvalue1", 5, b"payload")
-    new = both.seal("zvalue1", 5, b"payload")
-    assert Keyring([OTHER]).open(*new) == ("zvalue1", 5, b"payload")
-    assert both.knows(old.payload)
-    assert not Keyring([OTHER]).knows(old.payload)
+    assert both.decrypt(*old) == ("zvalue1", 5, b"payload")
+    new = both.encrypt("zvalue1", 5, b"payload")
+    assert Keyring([OTHER]).decrypt(*new) == ("zvalue1", 5, b"payload")
+    assert both.has_key_of(old.payload)
+    assert not Keyring([OTHER]).has_key_of(old.payload)
 
 
 def test_a_key_that_is_not_there_is_named_by_an_id_that_does_not_give_it_away() -> None:
-    sealed = RING.seal("zvalue1", 5, b"payload")
+    sealed = RING.encrypt("zvalue1", 5, b"payload")
 
-    for ring, have in ((Keyring([OTHER]), "none of the 1 that were given"), (PLAIN, "no key was")):
+    for ring, have in (
+        (Keyring([OTHER]), "none of the 1 that were given"),
+        (NO_KEYS, "no key was"),
+    ):
         with pytest.raises(KeyMissing, match=have) as raised:
-            ring.open(*sealed)
+            ring.decrypt(*sealed)
         assert raised.value.key_id == key_id(sealed.payload)
         assert raised.value.key_id in str(raised.value)
     secret = base64.urlsafe_b64decode(KEY)
@@ -139,25 +142,28 @@ def test_a_key_that_is_not_there_is_named_by_an_id_that_does_not_give_it_away() 
 
 def test_what_is_not_sealed_is_refused_unless_that_is_allowed() -> None:
     with pytest.raises(NotEncrypted, match=r"rotate-keys.*allow_plaintext=True"):
-        RING.open("zvalue1", 5, b"payload")
+        RING.decrypt("zvalue1", 5, b"payload")
 
     allowing = Keyring([KEY], allow_plaintext=True)
-    assert allowing.open("zvalue1", 5, b"payload") == ("zvalue1", 5, b"payload")
+    assert allowing.decrypt("zvalue1", 5, b"payload") == ("zvalue1", 5, b"payload")
 
 
 @pytest.mark.parametrize(
     "key", [Fernet.generate_key(), Fernet.generate_key().decode()], ids=["bytes", "text"]
 )
 def test_a_fernet_key_is_taken_as_bytes_or_as_text(key: Any) -> None:
-    sealed = Keyring([key]).seal("zvalue1", 5, b"payload")
+    sealed = Keyring([key]).encrypt("zvalue1", 5, b"payload")
 
     same = key.encode() if isinstance(key, str) else key.decode()
-    assert Keyring([same]).open(*sealed).payload == b"payload"
+    assert Keyring([same]).decrypt(*sealed).payload == b"payload"
 
 
 @pytest.mark.parametrize("key", [KEY, KEY.encode()], ids=["text", "bytes"])
 def test_one_key_is_given_without_a_list(key: Any) -> None:
-    assert Keyring(key).open(*Keyring([KEY]).seal("zvalue1", 5, b"payload")).payload == b"payload"
+    assert (
+        Keyring(key).decrypt(*Keyring([KEY]).encrypt("zvalue1", 5, b"payload")).payload
+        == b"payload"
+    )
     assert Keyring(key).ids == Keyring([KEY]).ids
 
 
@@ -208,10 +214,10 @@ def test_anything_else_is_a_value_error_that_shows_no_key(keys: Any) -> None:
 @pytest.mark.parametrize("around", ["{}\n", " {}\r\n", "\n{} "])
 def test_a_key_as_it_is_read_from_a_file_is_the_key(around: str) -> None:
     read = around.format(KEY)
-    sealed = RING.seal("zvalue1", 5, b"payload")
+    sealed = RING.encrypt("zvalue1", 5, b"payload")
 
     for given_as in (read, read.encode()):
-        assert Keyring([given_as]).open(*sealed) == ("zvalue1", 5, b"payload")
+        assert Keyring([given_as]).decrypt(*sealed) == ("zvalue1", 5, b"payload")
 
 
 def test_what_is_not_a_key_is_called_that() -> None:
@@ -233,12 +239,12 @@ def test_no_key_is_in_what_is_shown_of_a_keyring() -> None:
 
 
 def test_what_may_be_readable_is_named() -> None:
-    assert PLAIN.reveals("text")
-    assert not RING.reveals("text")
-    assert Keyring([KEY], readable=["text"]).reveals("text")
-    assert not Keyring([KEY], readable=["text"]).reveals("vectors")
+    assert NO_KEYS.is_readable("text")
+    assert not RING.is_readable("text")
+    assert Keyring([KEY], readable=["text"]).is_readable("text")
+    assert not Keyring([KEY], readable=["text"]).is_readable("vectors")
     with pytest.raises(CapabilityMissing, match=r'a search .* readable=\("text",\)'):
-        RING.check_reveals("text", "a search")
+        RING.check_readable("text", "a search")
     for wrong in ("text", ["words"], ["text", "everything"]):
         with pytest.raises(ValueError, match="readable="):
             Keyring([KEY], readable=wrong)
@@ -249,7 +255,11 @@ def test_threads_share_a_keyring() -> None:
 
     def work(number: int) -> bool:
         payload = str(number).encode() * 2000
-        return ring.open(*ring.seal("zvalue1", number, payload)) == ("zvalue1", number, payload)
+        return ring.decrypt(*ring.encrypt("zvalue1", number, payload)) == (
+            "zvalue1",
+            number,
+            payload,
+        )
 
     with ThreadPoolExecutor(8) as threads:
         assert all(threads.map(work, range(2000)))
@@ -258,11 +268,11 @@ def test_threads_share_a_keyring() -> None:
 def test_a_payload_that_an_earlier_release_has_sealed_still_opens() -> None:
     """The format, byte for byte: whoever changes it gives it another suffix."""
     key = base64.urlsafe_b64encode(bytes(range(32)))
-    sealed = Sealed("zvalue1+gcm1", STORED_CHECKSUM, bytes.fromhex(STORED))
+    sealed = StoredPayload("zvalue1+gcm1", STORED_CHECKSUM, bytes.fromhex(STORED))
 
-    assert Keyring([key]).open(*sealed) == ("zvalue1", -7, b"\x00\xa5hello")
-    assert is_sealed(sealed.codec)
-    assert inner(sealed.codec) == "zvalue1"
+    assert Keyring([key]).decrypt(*sealed) == ("zvalue1", -7, b"\x00\xa5hello")
+    assert is_encrypted(sealed.codec)
+    assert plain_codec(sealed.codec) == "zvalue1"
 
 
 WITHOUT = """
@@ -299,12 +309,12 @@ def test_a_database_without_keys_does_not_import_the_package() -> None:
 
 def test_a_name_of_a_text_is_its_keys_and_without_keys_its_hash() -> None:
     first, second = generate_key(), generate_key()
-    name = Keyring([first]).name_of("likes tea", 24)
+    name = Keyring([first]).pseudonym("likes tea", 24)
 
-    assert name == Keyring([first, second]).name_of("likes tea", 24)
-    assert len({name, Keyring([second, first]).name_of("likes tea", 24)}) == 2
+    assert name == Keyring([first, second]).pseudonym("likes tea", 24)
+    assert len({name, Keyring([second, first]).pseudonym("likes tea", 24)}) == 2
     assert len(name) == 24
-    assert name != Keyring([first]).name_of("likes tea!", 24)
+    assert name != Keyring([first]).pseudonym("likes tea!", 24)
     # What was kept under such names is found again by every release.
-    assert Keyring().name_of("likes tea", 64) == hashlib.sha256(b"likes tea").hexdigest()
-    assert Keyring([first]).name_of("\ud800", 12) != Keyring().name_of("\ud800", 12)
+    assert Keyring().pseudonym("likes tea", 64) == hashlib.sha256(b"likes tea").hexdigest()
+    assert Keyring([first]).pseudonym("\ud800", 12) != Keyring().pseudonym("\ud800", 12)

@@ -150,14 +150,15 @@ def test_an_interrupted_copy_goes_on_when_it_is_run_again(
     call("import", "-", "--db", filled, stdin=lines(*(thread(f"t{n}", 3) for n in range(400))))
     target = f"sqlite:///{tmp_path}/target.db"
     script = (
-        "import memalchemy.transfer.copying as c, os, signal, sys\n"
-        "c.LISTED = 50\n"
-        "take, taken = c._Copy.together, []\n"
-        "async def together(self, *a):\n"
-        "    taken.append(1)\n"
-        "    if len(taken) == 3: os.kill(os.getpid(), signal.SIGINT)\n"
-        "    return await take(self, *a)\n"
-        "c._Copy.together = together\n"
+        "import memalchemy.maintenance.copy as c, os, signal, sys\n"
+        "c.PAGE = 50\n"
+        "from memalchemy import Database\n"
+        "begin, begun = Database.transaction, []\n"
+        "def transaction(self):\n"
+        "    begun.append(1)\n"
+        "    if len(begun) == 3: os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return begin(self)\n"
+        "Database.transaction = transaction\n"
         "from memalchemy.cli import main; main()\n"
     )
     interrupted = subprocess.run(

@@ -13,8 +13,9 @@ from contents import AWKWARD, WHEN, everything, fill, item, run, states, vector
 from sqlalchemy import delete, insert, update
 
 from memalchemy import Checkpointer, Conflict, Corrupt, Database
+from memalchemy.maintenance import copy as copying
 from memalchemy.schema import DeltaRow, EmbeddingRow, StoreItemRow
-from memalchemy.transfer import CopyReport, copy, logs
+from memalchemy.transfer import CopyReport, copy
 from servers import Postgres
 
 
@@ -248,8 +249,8 @@ async def test_a_large_log_is_held_in_pages(
     agent = Checkpointer(source, index_text=False, max_chain_depth=1)
     for number in range(30):
         await agent.save({"n": number, "noise": f"{number}-" * 500}, "thread", f"{number}")
-    monkeypatch.setattr(logs, "PAGE_BYTES", 300)
-    monkeypatch.setattr(logs, "PAGE_ROWS", 7)
+    monkeypatch.setattr(copying, "BATCH_BYTES", 300)
+    monkeypatch.setattr(copying, "BATCH_ROWS", 7)
     told: list[CopyReport] = []
 
     await copy(source, target, progress=told.append)

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from memalchemy.transfer.rows import float32, is_sealed, same_rows, same_value, sealed_epoch
+from memalchemy.maintenance.row_comparison import (
+    epoch_of_copy,
+    is_unchanged_copy,
+    same_rows,
+    same_value,
+    vector_bytes,
+)
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 HEAD: dict[str, Any] = {
@@ -47,23 +53,25 @@ def test_rows_are_compared_in_number_and_in_every_column() -> None:
 
 
 def test_a_seal_holds_as_long_as_nothing_of_the_head_changes() -> None:
-    sealed = HEAD | {"epoch": sealed_epoch(HEAD)}
+    sealed = HEAD | {"epoch": epoch_of_copy(HEAD)}
 
-    assert is_sealed(sealed)
-    assert is_sealed(sealed | {"meta": {"l": [True, None], "n": 1}})  # as JSONB gives it back
+    assert is_unchanged_copy(sealed)
+    assert is_unchanged_copy(
+        sealed | {"meta": {"l": [True, None], "n": 1}}
+    )  # as JSONB gives it back
     for column in HEAD:
         if column != "epoch":
-            assert not is_sealed(sealed | {column: "other"}), column
-    assert not is_sealed(sealed | {"epoch": sealed["epoch"] + 1})
+            assert not is_unchanged_copy(sealed | {column: "other"}), column
+    assert not is_unchanged_copy(sealed | {"epoch": sealed["epoch"] + 1})
     assert 0 <= sealed["epoch"] < 2**62
 
 
 def test_no_two_seals_are_the_same_epoch() -> None:
-    assert len({sealed_epoch(HEAD) for _ in range(100)}) == 100
+    assert len({epoch_of_copy(HEAD) for _ in range(100)}) == 100
 
 
 def test_a_vector_has_the_same_bytes_however_it_is_told() -> None:
-    told = float32([0.1, -2.0])
+    told = vector_bytes([0.1, -2.0])
 
-    assert float32("[0.1,-2]") == float32(memoryview(told)) == told == float32(told)
+    assert vector_bytes("[0.1,-2]") == vector_bytes(memoryview(told)) == told == vector_bytes(told)
     assert len(told) == 8

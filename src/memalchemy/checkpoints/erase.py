@@ -14,6 +14,7 @@ from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec.items import FieldWords
 from memalchemy.codec.values import pointer
 from memalchemy.database import WRITE_ROWS, Database, HostConnection
+from memalchemy.database.sqlite_shrink import erase_deleted_bytes
 from memalchemy.dialects import Dialect
 from memalchemy.events import Event
 from memalchemy.filters import Filter
@@ -26,7 +27,6 @@ from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS
 from memalchemy.log.text_indexes import purge_all
 from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.search.scope import EMBEDDINGS, HOUSE, ITEMS, in_scope, of_item, scope_binds
-from memalchemy.space.reclaiming import erase_remains
 from memalchemy.statements import Program, statement
 
 _log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ async def erase(
             cache.drop_thread(db.tenant, found)
         if metadata is not None:
             erased += await _erase_items_with(db, metadata, connection, event)
-    for left in () if connection is not None else await erase_remains(db, event):
+    for left in () if connection is not None else await erase_deleted_bytes(db, event):
         event.details["remains"] = True
         _log.warning(
             "the rows were erased, but the file may still hold what was in them: %s (%s)",

@@ -254,7 +254,7 @@ def shown(url: str | URL) -> str:
         db = Database(url)
     except MemalchemyError as error:
         return "".join([*traceback.format_exception(error), repr(error), str(error.args)])
-    return f"{db!r} {db} {db.for_tenant('other')!r} {db._core.display}"
+    return f"{db!r} {db} {db.for_tenant('other')!r} {db._backend.display}"
 
 
 @settings(deadline=None)

@@ -14,8 +14,8 @@ from typing import Any
 import memalchemy
 from memalchemy import Database, Episode, EpisodicMemory, MemoryFact
 from memalchemy.importers.openai_chat import import_threads
-from memalchemy.memory.memories import Memory
-from memalchemy.store.lines import import_items
+from memalchemy.memory import Memory
+from memalchemy.store.jsonl import import_items
 
 SECRET = "zebramarker"
 """Stands in all that is written, and in nothing else."""

@@ -206,7 +206,8 @@ async def test_a_file_gives_its_bytes_back_while_others_write(file: Path) -> Non
     assert done.before is not None
     assert done.after is not None
     assert again.after is not None
-    assert max(done.after, again.after) < done.before / 3
+    # Of five states of each thread two stay: the newest, and the one that it is based on.
+    assert max(done.after, again.after) < done.before * 2 / 5
     assert again.advice == ()
     assert length(file) == again.after
     with closing(sqlite3.connect(file)) as connection:

@@ -22,8 +22,8 @@ from typing import Any, NoReturn
 import aiosqlite
 from sqlalchemy import JSON, Engine, LargeBinary, Text, TypeDecorator, event
 
-from memalchemy.database.prepared import Prepared
-from memalchemy.database.served import Served
+from memalchemy.database import backend
+from memalchemy.database.direct_connection import DirectConnection
 from memalchemy.dialects import DIALECTS, Dialect
 from memalchemy.dialects.oracle import MAX_TEXT_BIND, Oracle
 from memalchemy.dialects.postgresql import PostgreSQL
@@ -54,6 +54,7 @@ CONDITIONS = (
     "json_parameters",
     "text_hits",
     "text_terms",
+    "log_scope",
     "item_hits",
     "items_within",
     "item_scope",
@@ -86,7 +87,7 @@ UNLIKE = {
     "array_binds": "part of the statements of many rows that there are not",
     "reached": "CYCLE is the server's; SQLite ends a recursion that goes round by itself",
     "merging": "the text index that is there is the database's own",
-    **dict.fromkeys(("listed", "once"), "JSON_TABLE and hints: the server's"),
+    **dict.fromkeys(("listed", "list_binds", "once"), "JSON_TABLE and hints: the server's"),
     **dict.fromkeys(
         (
             "byte_length",
@@ -151,8 +152,8 @@ def install() -> None:
         return
     os.environ[VARIABLE] = "1"
     # The habits are SQLAlchemy's hooks, which what goes straight to a driver passes by.
-    Prepared.execute = lambda *_: None  # type: ignore[method-assign]
-    Served.is_straight = property(lambda _: False)  # type: ignore[assignment,method-assign]
+    DirectConnection.execute = lambda *_: None  # type: ignore[method-assign]
+    backend.allows_direct_asyncpg = lambda *_: False
     DIALECTS["sqlite"] = _as_oracle(SQLite, *PROGRAMS, *CONDITIONS)
     DIALECTS["postgresql"] = _as_oracle(PostgreSQL, *PROGRAMS)
     event.listen(Engine, "do_execute", _execute)

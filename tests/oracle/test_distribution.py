@@ -52,9 +52,9 @@ def test_every_table_is_spread_by_a_column_of_its_own(
 
     assert set(spread) == set(TABLES)
     assert {name: spread[name]["column"] for name in TABLES} == {
-        "threads": "thread_id",
-        "checkpoints": "thread_id",
-        "deltas": "thread_id",
+        "threads": "log_id",
+        "checkpoints": "log_id",
+        "deltas": "log_id",
         "store_items": "namespace",
         "embeddings": "namespace",
     }

@@ -11,6 +11,7 @@ import enum
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
+from uuid import UUID
 
 import orjson
 from sqlalchemy import (
@@ -178,7 +179,7 @@ class Dialect:
 
     def list_binds(self, parameter: str, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
         """The binds of `listed`: a JSON array of arrays, a UUID as its text."""
-        return {parameter: orjson.dumps(rows).decode()}
+        return {parameter: orjson.dumps(rows, default=_uuid_text).decode()}
 
     def once(self, rows: Select[Any], name: str) -> CTE:
         """*rows* as a table that is made once, and not again for each row that it is joined to."""
@@ -433,6 +434,13 @@ class Dialect:
             f"GRANT SELECT, INSERT, UPDATE, DELETE ON {prefix}{table} TO {quoted(role)};"
             for table in tables
         ]
+
+
+def _uuid_text(value: Any) -> str:
+    """The text of a UUID of asyncpg's, a subclass that orjson does not write by itself."""
+    if isinstance(value, UUID):
+        return str(value)
+    raise TypeError(f"a list is of texts and UUIDs, not of {type(value).__name__}")
 
 
 def vector_index_name(metric: str, dimensions: int) -> str:

@@ -178,8 +178,8 @@ Item = tuple[list[Values], list[Values]]
 class DatabaseCopy:
     """Copy the logs and items of one tenant, or of all.
 
-    Methods are given a *snapshot* of the source to read on, and a *transaction* of the target. It is
-    ``None`` while everything is compared, before anything is written.
+    Methods are given a *snapshot* of the source to read on, and a *transaction* of the target. The
+    latter is ``None`` while everything is compared, before anything is written.
     """
 
     def __init__(

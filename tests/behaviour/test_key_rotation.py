@@ -345,7 +345,7 @@ async def test_verify_finds_damaged_bytes_without_a_key_and_what_is_not_encrypte
     assert found.keys() == {"slipped in"}
     assert (found["slipped in"].code, found["slipped in"].remedy) == (
         "plaintext",
-        "see who wrote it: memalchemy rotate-keys --dry-run lists what is like it; if it is "
+        "see who wrote it: memalchemy rotate-keys --dry-run lists all such rows; if it is "
         "genuine, memalchemy rotate-keys --encrypt-plaintext",
     )
     await change(db, "UPDATE store_items SET checksum = checksum + 1 WHERE key = 'one'")

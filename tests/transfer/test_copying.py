@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 from contents import AWKWARD, WHEN, everything, fill, item, run, states, vector
-from sqlalchemy import delete, insert, update
+from sqlalchemy import delete, insert, text, update
 
 from memalchemy import Checkpointer, Conflict, Corrupt, Database
 from memalchemy.maintenance import copy as copying
 from memalchemy.schema import DeltaRow, EmbeddingRow, StoreItemRow
 from memalchemy.transfer import CopyReport, copy
+from rows import of_thread
 from servers import Postgres
 
 
@@ -148,7 +149,7 @@ async def test_a_target_that_holds_something_else_is_refused_and_left_as_it_is(
         await Checkpointer(source).save({"n": 3}, "m", "three")
     elif theirs == "altered row":
         await copy(source, target)
-        await run(target, update(DeltaRow).where(DeltaRow.thread_id == "m").values(checksum=1))
+        await run(target, update(DeltaRow).where(text(of_thread("m"))).values(checksum=1))
     else:
         changed = {"value": b"theirs", "updated_at": WHEN + timedelta(days=2)}
         version = 2 if theirs == "item" else 4

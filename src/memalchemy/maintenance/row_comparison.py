@@ -39,7 +39,8 @@ def same_value(a: Any, b: Any) -> bool:
     """Whether two values of a column are the same.
 
     Numbers in JSON compare as numbers: to a JSONB column ``1.0`` and ``1`` are one. Values of other
-    types are never the same, neither ``True`` and ``1`` nor ``1`` and ``"1"``.
+    types are never the same, neither ``True`` and ``1`` nor ``1`` and ``"1"``. asyncpg gives UUIDs
+    as a subclass of `uuid.UUID`.
     """
     if isinstance(a, dict):
         return (
@@ -57,7 +58,7 @@ def same_value(a: Any, b: Any) -> bool:
         return bool(a == b)
     if {type(a), type(b)} == {int, float}:
         return float(a) == float(b)
-    return False
+    return isinstance(a, UUID) and isinstance(b, UUID) and a == b
 
 
 def vector_bytes(vector: Any) -> bytes:

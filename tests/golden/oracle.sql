@@ -3922,22 +3922,6 @@ AND store_items.namespace != '/~keys/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.copy.list_positions(table=checkpoints)
-SELECT checkpoints.seq, 0 AS stored
-FROM checkpoints
-WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.seq > :p_after
-ORDER BY checkpoints.seq
-FETCH FIRST :p_limit ROWS ONLY
-
--- maintenance.copy.list_positions(table=deltas)
-SELECT deltas.seq, length(deltas.payload) AS stored
-FROM deltas
-WHERE deltas.log_id = :k_log_id
-AND deltas.seq > :p_after
-ORDER BY deltas.seq
-FETCH FIRST :p_limit ROWS ONLY
-
 -- maintenance.copy.read_embeddings(native=True)
 SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
   embeddings.part, embeddings.dimensions, embeddings.change, embeddings.signature,
@@ -3987,18 +3971,21 @@ AND deltas.seq > :p_after
 AND deltas.seq <= :p_until
 ORDER BY deltas.seq
 
--- maintenance.copy.remove_embeddings()
-DELETE FROM embeddings
-WHERE embeddings.tenant = :k_tenant
-AND embeddings.namespace = :k_namespace
-AND embeddings.key = :k_key
+-- maintenance.log_positions.list_positions(table=checkpoints)
+SELECT checkpoints.seq, 0 AS stored
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq > :p_after
+ORDER BY checkpoints.seq
+FETCH FIRST :p_limit ROWS ONLY
 
--- maintenance.copy.remove_item()
-DELETE FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key = :k_key
-AND store_items.version = :p_version
+-- maintenance.log_positions.list_positions(table=deltas)
+SELECT deltas.seq, length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq > :p_after
+ORDER BY deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
 
 -- maintenance.rotate_keys.count_rows(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS "number"
@@ -4557,14 +4544,6 @@ AND NOT (EXISTS (
     AND deltas.seq = checkpoints.seq
     AND deltas.kind IN ('snapshot', 'delta')))
 ORDER BY checkpoints.seq
-FETCH FIRST :p_limit ROWS ONLY
-
--- maintenance.verify.logs.list_positions()
-SELECT deltas.seq, length(deltas.payload) AS stored
-FROM deltas
-WHERE deltas.log_id = :k_log_id
-AND deltas.seq > :p_after
-ORDER BY deltas.seq
 FETCH FIRST :p_limit ROWS ONLY
 
 -- maintenance.verify.logs.read_chain()

@@ -6381,22 +6381,6 @@ AND store_items.namespace != '/~keys/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $1
 
--- maintenance.copy.list_positions(table=checkpoints)
-SELECT checkpoints.seq, 0 AS stored
-FROM checkpoints
-WHERE checkpoints.log_id = $1::UUID
-AND checkpoints.seq > $2::BIGINT
-ORDER BY checkpoints.seq
-LIMIT $3
-
--- maintenance.copy.list_positions(table=deltas)
-SELECT deltas.seq, length(deltas.payload) AS stored
-FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.seq > $2::BIGINT
-ORDER BY deltas.seq
-LIMIT $3
-
 -- maintenance.copy.read_embeddings(native=True)
 SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
   embeddings.part, embeddings.dimensions, embeddings.change, embeddings.signature,
@@ -6456,18 +6440,21 @@ AND deltas.seq > $2::BIGINT
 AND deltas.seq <= $3::BIGINT
 ORDER BY deltas.seq
 
--- maintenance.copy.remove_embeddings()
-DELETE FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND embeddings.namespace = $2::VARCHAR
-AND embeddings.key = $3::VARCHAR
+-- maintenance.log_positions.list_positions(table=checkpoints)
+SELECT checkpoints.seq, 0 AS stored
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq > $2::BIGINT
+ORDER BY checkpoints.seq
+LIMIT $3
 
--- maintenance.copy.remove_item()
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
-AND store_items.version = $4::BIGINT
+-- maintenance.log_positions.list_positions(table=deltas)
+SELECT deltas.seq, octet_length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq > $2::BIGINT
+ORDER BY deltas.seq
+LIMIT $3
 
 -- maintenance.rotate_keys.count_rows(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
@@ -7060,14 +7047,6 @@ AND NOT (EXISTS (
     AND deltas.kind IN ('snapshot', 'delta')))
 ORDER BY checkpoints.seq
 LIMIT $4
-
--- maintenance.verify.logs.list_positions()
-SELECT deltas.seq, octet_length(deltas.payload) AS stored
-FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.seq > $2::BIGINT
-ORDER BY deltas.seq
-LIMIT $3
 
 -- maintenance.verify.logs.read_chain()
 WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (

@@ -4062,24 +4062,6 @@ ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- maintenance.copy.list_positions(table=checkpoints)
-SELECT checkpoints.seq, 0 AS stored
-FROM checkpoints
-WHERE checkpoints.log_id = ?
-AND checkpoints.seq > ?
-ORDER BY checkpoints.seq
-LIMIT ?
-OFFSET ?
-
--- maintenance.copy.list_positions(table=deltas)
-SELECT deltas.seq, length(deltas.payload) AS stored
-FROM deltas
-WHERE deltas.log_id = ?
-AND deltas.seq > ?
-ORDER BY deltas.seq
-LIMIT ?
-OFFSET ?
-
 -- maintenance.copy.read_embeddings(native=True)
 SELECT embeddings.tenant, embeddings.namespace, embeddings."key", embeddings.field,
   embeddings.model, embeddings.part, embeddings.dimensions, embeddings.change,
@@ -4129,18 +4111,23 @@ AND deltas.seq > ?
 AND deltas.seq <= ?
 ORDER BY deltas.seq
 
--- maintenance.copy.remove_embeddings()
-DELETE FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings."key" = ?
+-- maintenance.log_positions.list_positions(table=checkpoints)
+SELECT checkpoints.seq, 0 AS stored
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq > ?
+ORDER BY checkpoints.seq
+LIMIT ?
+OFFSET ?
 
--- maintenance.copy.remove_item()
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-AND store_items.version = ?
+-- maintenance.log_positions.list_positions(table=deltas)
+SELECT deltas.seq, length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq > ?
+ORDER BY deltas.seq
+LIMIT ?
+OFFSET ?
 
 -- maintenance.rotate_keys.count_rows(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
@@ -4878,15 +4865,6 @@ AND NOT (EXISTS (
     AND deltas.seq = checkpoints.seq
     AND deltas.kind IN ('snapshot', 'delta')))
 ORDER BY checkpoints.seq
-LIMIT ?
-OFFSET ?
-
--- maintenance.verify.logs.list_positions()
-SELECT deltas.seq, length(deltas.payload) AS stored
-FROM deltas
-WHERE deltas.log_id = ?
-AND deltas.seq > ?
-ORDER BY deltas.seq
 LIMIT ?
 OFFSET ?
 

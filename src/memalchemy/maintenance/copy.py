@@ -31,7 +31,6 @@ from sqlalchemy import (
     Table,
     and_,
     bindparam,
-    delete,
     func,
     insert,
     literal_column,
@@ -39,6 +38,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from memalchemy.checkpoints.erase import erase_item
 from memalchemy.codec.sealing import is_sealed
 from memalchemy.database import READ, WRITE_ROWS, WRITE_STORED, Database
 from memalchemy.database.key_registry import KEYS_NAMESPACE, read_registered_keys, register_key
@@ -47,7 +47,13 @@ from memalchemy.errors import Conflict, Corrupt, NotEncrypted, UniqueViolation
 from memalchemy.events import operation
 from memalchemy.log import Log, lock_log, remove_log
 from memalchemy.log.scan import Page, ask, batches, scan
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, NAMES, THREADS, of_log
+from memalchemy.log.tables import NAMES, THREADS, of_log
+from memalchemy.maintenance.log_positions import (
+    BEFORE_ALL,
+    LOG_ROWS,
+    list_positions,
+    scan_positions,
+)
 from memalchemy.maintenance.row_comparison import (
     Values,
     epoch_of_copy,
@@ -56,10 +62,11 @@ from memalchemy.maintenance.row_comparison import (
     same_rows,
     vector_bytes,
 )
-from memalchemy.schema import EmbeddingRow, StoreItemRow
 from memalchemy.search.counting import COUNTERS, count_change
 from memalchemy.search.embeddings import has_native_vectors
+from memalchemy.search.scope import EMBEDDINGS, ITEM_KEY, ITEMS, of_item
 from memalchemy.statements import Parameters, beyond, bound, program_of, statement
+from memalchemy.store.write import drop_vectors
 
 __all__ = ["CopyReport", "copy"]
 
@@ -76,9 +83,6 @@ NAMED_CONFLICTS = 5
 LOG_TABLES = ("deltas", "checkpoints")
 """A base is before the states that are built on it, and a state before the name of its checkpoint:
 so no row refers to one that comes later."""
-
-BEFORE_ALL = -(2**62)
-"""A position before all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +322,7 @@ class DatabaseCopy:
         for table in LOG_TABLES:
             after = BEFORE_ALL
             positions = list_positions(self.target.dialect, table=table)
-            async for page in self._list_positions(table, log, snapshot):
+            async for page in scan_positions(self.source, log, table, snapshot):
                 # The sizes are compared first: the rows of the target are not larger than these.
                 binds = log.binds() | {"p_after": after, "p_limit": len(page)}
                 there = await ask(self.target, positions, binds, transaction)
@@ -365,7 +369,7 @@ class DatabaseCopy:
         """Copy the rows of a log that is new on the target, batch by batch, and read them back."""
         log = _log(head)
         after = BEFORE_ALL
-        async for page in self._list_positions(table, log, snapshot):
+        async for page in scan_positions(self.source, log, table, snapshot):
             for batch in _batches(page):
                 until = batch[-1].seq
                 ours = await self._read_rows(self.source, table, log, after, until, snapshot)
@@ -375,16 +379,6 @@ class DatabaseCopy:
                     raise _not_as_written(table, head)
                 self._tell(bytes=sum(row.stored for row in batch))
                 after = until
-
-    def _list_positions(self, table: str, log: Log, snapshot: Any) -> AsyncGenerator[Page]:
-        """List the positions of a log in the source, with the bytes of their payloads."""
-        return scan(
-            self.source,
-            lambda _: list_positions(self.source.dialect, table=table),
-            log.binds() | {"p_after": BEFORE_ALL},
-            lambda last: {"p_after": last.seq},
-            snapshot,
-        )
 
     async def _read_head(self, log: Log, transaction: AsyncConnection | None) -> Values | None:
         """Read the head of a log on the target."""
@@ -421,10 +415,10 @@ class DatabaseCopy:
         d, binds = self.target.dialect, _item_binds(key)
         if there is OnTarget.OLDER:
             seen = binds | {"p_version": theirs[0][0]["version"]}
-            if await self._write(remove_item(d), seen, transaction) != 1:
+            if await self._write(erase_item(d), seen, transaction) != 1:
                 raise _written_meanwhile(key)
         if there is OnTarget.OTHER_VECTORS:
-            await self._write(remove_embeddings(d), binds, transaction)
+            await self._write(drop_vectors(d), binds, transaction)
         else:
             await self._insert("store_items", items, key, transaction)
         if vectors:
@@ -582,9 +576,6 @@ def _not_as_written(table: str, row: Values) -> Corrupt:
 
 # --- Statements ----------------------------------------------------------------------------------
 
-ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
-EMBEDDINGS: Table = EmbeddingRow.__table__  # type: ignore[assignment]
-ITEM_KEY = ("tenant", "namespace", "key")
 OWN_TENANT = "'~'"
 """The tenant of what memalchemy keeps about the database itself, which is not copied."""
 
@@ -592,8 +583,7 @@ _LISTED: Mapping[str, tuple[Table, tuple[str, ...]]] = {
     "threads": (THREADS, NAMES),
     "store_items": (ITEMS, ITEM_KEY),
 }
-_LOG_ROWS: dict[str, Table] = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}
-_INSERTED: dict[str, Table] = {**_LOG_ROWS, "threads": THREADS, "store_items": ITEMS}
+_INSERTED: dict[str, Table] = {**LOG_ROWS, "threads": THREADS, "store_items": ITEMS}
 
 
 def _in_scope(table: Table, scope: str) -> ColumnElement[bool]:
@@ -609,10 +599,6 @@ def _in_scope(table: Table, scope: str) -> ColumnElement[bool]:
         literal_column(f"'{name}'") for name in (COUNTERS, KEYS_NAMESPACE)
     ]
     return and_(of_tenant, *(table.c.namespace != name for name in own))
-
-
-def _of_item(table: Table) -> ColumnElement[bool]:
-    return and_(*(table.c[name] == bound(table.c[name], "k") for name in ITEM_KEY))
 
 
 @statement(scope=("tenant", "all"), after=(True, False))
@@ -653,23 +639,10 @@ def read_head(d: Dialect) -> Executable:
     return select(*THREADS.c).where(of_log(THREADS))
 
 
-@statement(table=tuple(_LOG_ROWS))
-def list_positions(d: Dialect, table: str) -> Executable:
-    """Select the next positions of a log, and the bytes of the payload at each."""
-    rows = _LOG_ROWS[table]
-    size = func.length(DELTAS.c.payload) if rows is DELTAS else literal_column("0")
-    return (
-        select(rows.c.seq, size.label("stored"))
-        .where(of_log(rows), rows.c.seq > bindparam("p_after", type_=rows.c.seq.type))
-        .order_by(rows.c.seq)
-        .limit(bindparam("p_limit"))
-    )
-
-
-@statement(table=tuple(_LOG_ROWS))
+@statement(table=tuple(LOG_ROWS))
 def read_rows(d: Dialect, table: str) -> Executable:
     """Select the rows of a log behind one position and up to another, payloads too."""
-    rows = _LOG_ROWS[table]
+    rows = LOG_ROWS[table]
     seq = rows.c.seq
     return (
         select(*rows.c)
@@ -685,7 +658,7 @@ def read_rows(d: Dialect, table: str) -> Executable:
 @statement()
 def read_item(d: Dialect) -> Executable:
     """Select one item, whole."""
-    return select(*ITEMS.c).where(_of_item(ITEMS))
+    return select(*ITEMS.c).where(of_item(ITEMS))
 
 
 @statement(native=(True, False))
@@ -696,7 +669,7 @@ def read_embeddings(d: Dialect, native: bool) -> Executable | None:
     columns = [column for column in EMBEDDINGS.c if column.name != "vector"]
     vector = d.vector_out(EMBEDDINGS.c.vector, native).label("vector")
     key = (EMBEDDINGS.c[name] for name in ("field", "model", "part"))
-    return select(*columns, vector).where(_of_item(EMBEDDINGS)).order_by(*key)
+    return select(*columns, vector).where(of_item(EMBEDDINGS)).order_by(*key)
 
 
 @statement(table=tuple(_INSERTED))
@@ -712,16 +685,3 @@ def insert_embedding(d: Dialect, native: bool) -> Executable | None:
         return None
     values: dict[str, Any] = {c.name: bound(c, "p") for c in EMBEDDINGS.c}
     return insert(EMBEDDINGS).values(values | {"vector": d.vector_in("p_vector", native)})
-
-
-@statement()
-def remove_item(d: Dialect) -> Executable:
-    """Delete an item that is still at the version it was seen at; its vectors go with it."""
-    version = ITEMS.c.version == bindparam("p_version", type_=ITEMS.c.version.type)
-    return delete(ITEMS).where(_of_item(ITEMS), version)
-
-
-@statement()
-def remove_embeddings(d: Dialect) -> Executable:
-    """Delete the vectors of an item."""
-    return delete(EMBEDDINGS).where(_of_item(EMBEDDINGS))

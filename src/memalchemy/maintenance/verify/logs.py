@@ -24,6 +24,7 @@ from memalchemy.keys import decode_namespace
 from memalchemy.log import STATES, Log
 from memalchemy.log.scan import ask, batches, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, NAMES, THREADS, of_log, same_log, words
+from memalchemy.maintenance.log_positions import list_positions, scan_positions
 from memalchemy.maintenance.verify.log_rows import (
     Fault,
     RebuiltStates,
@@ -108,13 +109,7 @@ class LogCheck:
     async def check_all(self) -> list[Range]:
         """Check every row; return the ranges of positions that were read."""
         ranges: list[Range] = []
-        pages = scan(
-            self.db,
-            lambda _: list_positions(self.db.dialect),
-            self.log.binds() | {"p_after": -END},
-            lambda last: {"p_after": last.seq},
-            identified_by=("seq",),
-        )
+        pages = scan_positions(self.db, self.log, "deltas", identified_by=("seq",))
         async for page in pages:
             # A cell that cannot be read is reported when its row is read with its payload.
             for batch in batches(page, _stored_bytes, most_rows=BATCH_ROWS):
@@ -133,7 +128,7 @@ class LogCheck:
             if ranges and position <= ranges[-1][1]:
                 continue
             binds = self.log.binds() | {"p_after": position - 1, "p_limit": 1}
-            statement = list_positions(self.db.dialect)
+            statement = list_positions(self.db.dialect, table="deltas")
             found = await ask(self.db, statement, binds, identified_by=("seq",))
             seq = found[0].seq if found else position
             if found:
@@ -476,17 +471,6 @@ def _in_range(table: Any) -> Any:
     return and_(
         table.c.seq >= bindparam("p_low", type_=table.c.seq.type),
         table.c.seq <= bindparam("p_high", type_=table.c.seq.type),
-    )
-
-
-@statement()
-def list_positions(d: Dialect) -> Executable:
-    """Select the next positions of a log, and the bytes of their payloads."""
-    return (
-        select(DELTAS.c.seq, d.byte_length(DELTAS.c.payload).label("stored"))
-        .where(of_log(DELTAS), DELTAS.c.seq > bindparam("p_after", type_=DELTAS.c.seq.type))
-        .order_by(DELTAS.c.seq)
-        .limit(bindparam("p_limit"))
     )
 
 

@@ -227,8 +227,9 @@ async def test_a_log_is_copied_as_of_one_moment_while_others_save(
 
     saving = asyncio.create_task(save())
     try:
-        for _ in range(8):
-            before = saved
+        copies = 0
+        while copies < 8 or saved <= 20:  # on a busy machine saves may be rare
+            before, copies = saved, copies + 1
             await copy(source, target)
             infos = [info async for info in Checkpointer(target).history("busy")]
             if before > 1:
@@ -241,7 +242,6 @@ async def test_a_log_is_copied_as_of_one_moment_while_others_save(
         await saving
     await copy(source, target)
     assert await everything(target) == await everything(source)
-    assert saved > 20
 
 
 async def test_a_large_log_is_held_in_pages(

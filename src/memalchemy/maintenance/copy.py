@@ -166,7 +166,7 @@ async def copy(
 
 
 class OnTarget(enum.Enum):
-    """What the target has under a key of the source's."""
+    """The state of the target under a key of the source."""
 
     NOTHING = "nothing"
     SAME = "the same"
@@ -318,7 +318,7 @@ class DatabaseCopy:
     async def _has_same_rows(
         self, log: Log, snapshot: Any, transaction: AsyncConnection | None
     ) -> bool:
-        """Whether every row of a log is the same on both sides."""
+        """Return whether every row of a log is the same on both sides."""
         for table in LOG_TABLES:
             after = BEFORE_ALL
             positions = list_positions(self.target.dialect, table=table)
@@ -530,7 +530,7 @@ def _compare_items(ours: Item, theirs: Item) -> OnTarget:
 
 
 def _same_item(ours: Item, theirs: Item) -> bool:
-    """Whether an item and its vectors are the same; each side counts changes of vectors itself."""
+    """Return whether two items and their vectors are the same, but for the counts of changes."""
     return same_rows(ours[0], theirs[0]) and same_rows(ours[1], theirs[1], but="change")
 
 

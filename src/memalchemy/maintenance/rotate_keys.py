@@ -330,7 +330,7 @@ class KeyRotation:
         return int(rows[0][0])
 
     def _is_due(self, row: Any) -> bool:
-        """Whether a row is to be written anew."""
+        """Return whether a row is to be written anew."""
         return _leading(row) != self.db.keyring.leading or self._has_forbidden_words(row)
 
     def _has_forbidden_words(self, row: Any) -> bool:
@@ -341,7 +341,7 @@ class KeyRotation:
         )
 
     def _is_suspect(self, row: Any) -> bool:
-        """Whether a row is not encrypted in a tenant that was encrypted before this run."""
+        """Return whether a row is not encrypted in a tenant that was encrypted before this run."""
         return row.begins is None and row.tenant in self._registered_before
 
     def _may_encrypt_plaintext(self, tenant: str) -> bool:

@@ -22,21 +22,21 @@ _EPOCH_HALF_BITS = 31
 
 
 def same_rows(a: Sequence[Values], b: Sequence[Values], *, but: str | None = None) -> bool:
-    """Whether two lists hold the same rows, in order, in every column except *but*."""
+    """Return whether two lists have the same rows in order, in every column except *but*."""
     return len(a) == len(b) and all(
         same_row(one, other, but=but) for one, other in zip(a, b, strict=True)
     )
 
 
 def same_row(a: Values, b: Values, *, but: str | None = None) -> bool:
-    """Whether two rows have the same values of the same types, in every column except *but*."""
+    """Return whether two rows are the same, in every column except *but*."""
     return a.keys() == b.keys() and all(
         name == but or same_value(value, b[name]) for name, value in a.items()
     )
 
 
 def same_value(a: Any, b: Any) -> bool:
-    """Whether two values of a column are the same.
+    """Return whether two values of a column are the same.
 
     Numbers in JSON compare as numbers: to a JSONB column ``1.0`` and ``1`` are one. Values of other
     types are never the same, neither ``True`` and ``1`` nor ``1`` and ``"1"``. asyncpg gives UUIDs
@@ -82,9 +82,9 @@ def epoch_of_copy(head: Values) -> int:
 
 
 def is_unchanged_copy(head: Values) -> bool:
-    """Whether the head of a log is as a copy has left it.
+    """Return whether the head of a log is as a copy has left it.
 
-    The epoch of a log that was never copied passes for one once in two thousand million.
+    The epoch of a log that was never copied is taken for that of a copy with a probability of 2⁻³¹.
     """
     nonce, digest = divmod(int(head["epoch"]), 1 << _EPOCH_HALF_BITS)
     return digest == _digest(nonce, head)

@@ -100,7 +100,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """What a tenant has stored, and what the whole database takes.
+    """The space that a tenant takes, and that the whole database takes.
 
     Attributes:
         items: the items of its stores that have not expired.

@@ -168,12 +168,12 @@ def check_entry(row: Any, keyring: Keyring) -> Fault | None:
 
 
 def is_unopenable(row: Any, keyring: Keyring) -> bool:
-    """Whether a row is encrypted with a key that was not given."""
+    """Return whether a row is encrypted with a key that was not given."""
     return sealing.is_sealed(row.codec) and not keyring.knows(bytes(row.payload))
 
 
 def is_same_state(a: Any, b: Any, keyring: Keyring) -> bool:
-    """Whether two readings of a row are of one state, which may have been encoded anew between."""
+    """Return whether two readings of a row have the same state, perhaps encoded anew."""
     return _state_checksum(a, keyring) == _state_checksum(b, keyring)
 
 

@@ -137,7 +137,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether there is no finding but notes."""
+        """True if there is no finding but notes."""
         return self.errors == 0
 
     def as_dict(self) -> dict[str, Any]:

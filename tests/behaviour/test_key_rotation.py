@@ -34,7 +34,8 @@ from memalchemy import (
 from memalchemy.codec.encryption import Keyring, generate_key
 from memalchemy.contracts import Progress
 from memalchemy.events import subscribe
-from memalchemy.rotation import _Rotation, rotate_keys
+from memalchemy.maintenance.rotate_keys import KeyRotation
+from memalchemy.rotation import rotate_keys
 from memalchemy.space import reclaim
 from memalchemy.verify import verify
 from rows import of_thread
@@ -262,10 +263,10 @@ async def test_what_is_written_between_reading_and_writing_a_row_stays(
     for step in range(4):
         await agent.save(long | {"step": step}, "t", f"c{step}")
     await store.put(SPACE, "k", "older")
-    write = _Rotation._write
+    write = KeyRotation._write
     meanwhile: list[str] = []
 
-    async def late(rotation: _Rotation, changes: Any) -> None:
+    async def late(rotation: KeyRotation, changes: Any) -> None:
         if not meanwhile:
             meanwhile.append("states")
             await agent.delete("t", "c0")
@@ -275,7 +276,7 @@ async def test_what_is_written_between_reading_and_writing_a_row_stays(
             await store.put(SPACE, "k", "newer")
         await write(rotation, changes)
 
-    monkeypatch.setattr(_Rotation, "_write", late)
+    monkeypatch.setattr(KeyRotation, "_write", late)
     report = await rotate_keys(await opened(keys=[NEW, OLD]))
 
     assert (report.left, meanwhile) == (0, ["states", "items"])
@@ -344,7 +345,7 @@ async def test_verify_finds_damaged_bytes_without_a_key_and_what_is_not_encrypte
     assert found.keys() == {"slipped in"}
     assert (found["slipped in"].code, found["slipped in"].remedy) == (
         "plaintext",
-        "see who wrote it: memalchemy rotate-keys --dry-run lists what is like it; if it is "
+        "see who wrote it: memalchemy rotate-keys --dry-run lists all such rows; if it is "
         "genuine, memalchemy rotate-keys --encrypt-plaintext",
     )
     await change(db, "UPDATE store_items SET checksum = checksum + 1 WHERE key = 'one'")
@@ -484,14 +485,14 @@ async def test_plaintext_that_comes_between_looking_and_reading_is_left_too(
     plain = await opened(keys=None)
     await _write_some(plain.for_tenant("aside"), "forged")
     forging = [True]
-    read = _Rotation._rows_of
+    read = KeyRotation._read_rows
 
-    async def late(rotation: _Rotation, batch: Any) -> Any:
+    async def late(rotation: KeyRotation, batch: Any) -> Any:
         if forging and forging.pop():
             await forge(plain)
         return await read(rotation, batch)
 
-    monkeypatch.setattr(_Rotation, "_rows_of", late)
+    monkeypatch.setattr(KeyRotation, "_read_rows", late)
     report = await rotate_keys(await opened(keys=[NEW, OLD]))
 
     assert {str(row) for row in report.refused} == FORGED

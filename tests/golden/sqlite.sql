@@ -1011,6 +1011,20 @@ SELECT store_items.tenant, store_items."key"
 FROM store_items
 WHERE store_items.namespace = ?
 
+-- database.sqlite_shrink.file_pages()
+SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum
+FROM pragma_page_count AS p, pragma_freelist_count AS f, pragma_page_size AS s,
+  pragma_auto_vacuum AS a
+
+-- database.sqlite_shrink.file_step(what=give)
+PRAGMA incremental_vacuum(500)
+
+-- database.sqlite_shrink.file_step(what=patience)
+PRAGMA busy_timeout = 100
+
+-- database.sqlite_shrink.file_step(what=log)
+PRAGMA wal_checkpoint(TRUNCATE)
+
 -- log.append.find_keys()
 SELECT deltas.entry_key, deltas.seq
 FROM deltas
@@ -3910,7 +3924,212 @@ VALUES ('optimize')
 INSERT INTO store_items_search(store_items_search)
 VALUES ('optimize')
 
--- rotation.statements.count_rows(table=deltas, scope=tenant)
+-- maintenance.copy.count_rows(table=threads, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+
+-- maintenance.copy.count_rows(table=threads, scope=all)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant != '~'
+
+-- maintenance.copy.count_rows(table=store_items, scope=tenant)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+
+-- maintenance.copy.count_rows(table=store_items, scope=all)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+
+-- maintenance.copy.insert_embedding(native=True)
+INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change,
+    signature, vector)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- maintenance.copy.insert_row(table=checkpoints)
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- maintenance.copy.insert_row(table=deltas)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, base_seq, depth, radix,
+    overwrites, codec, checksum, search_text, occurred_at, stored_at, signature, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- maintenance.copy.insert_row(table=threads)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, previous_id, meta, forked_from, forked_seq, created_at, updated_at, active_at,
+    expires_at, deleted_at, signature)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- maintenance.copy.insert_row(table=store_items)
+INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- maintenance.copy.list_heads(scope=tenant, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.thread_id, threads.namespace) > (?, ?)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_heads(scope=tenant, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant = ?
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_heads(scope=all, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant != '~'
+AND (threads.tenant, threads.thread_id, threads.namespace) > (?, ?, ?)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_heads(scope=all, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant != '~'
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_items(scope=tenant, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items."key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND (store_items.namespace, store_items."key") > (?, ?)
+ORDER BY store_items.tenant, store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_items(scope=tenant, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items."key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+ORDER BY store_items.tenant, store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_items(scope=all, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items."key"
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND (store_items.tenant, store_items.namespace, store_items."key") > (?, ?, ?)
+ORDER BY store_items.tenant, store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_items(scope=all, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items."key"
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+ORDER BY store_items.tenant, store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.read_embeddings(native=True)
+SELECT embeddings.tenant, embeddings.namespace, embeddings."key", embeddings.field,
+  embeddings.model, embeddings.part, embeddings.dimensions, embeddings.change,
+  embeddings.signature, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" = ?
+ORDER BY embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.copy.read_head()
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id = ?
+
+-- maintenance.copy.read_item()
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.meta,
+  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
+  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
+-- maintenance.copy.read_rows(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
+  checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq > ?
+AND checkpoints.seq <= ?
+ORDER BY checkpoints.seq
+
+-- maintenance.copy.read_rows(table=deltas)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.entry_key, deltas.label,
+  deltas.base_seq, deltas.depth, deltas.radix, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.search_text, deltas.occurred_at, deltas.stored_at, deltas.signature, deltas.payload
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq > ?
+AND deltas.seq <= ?
+ORDER BY deltas.seq
+
+-- maintenance.log_positions.list_positions(table=checkpoints)
+SELECT checkpoints.seq, 0 AS stored
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq > ?
+ORDER BY checkpoints.seq
+LIMIT ?
+OFFSET ?
+
+-- maintenance.log_positions.list_positions(table=deltas)
+SELECT deltas.seq, length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq > ?
+ORDER BY deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- maintenance.rotate_keys.count_rows(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT deltas.codec AS codec, CASE
@@ -3921,7 +4140,7 @@ FROM (
   WHERE deltas.tenant = ?) AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_rows(table=deltas, scope=all)
+-- maintenance.rotate_keys.count_rows(table=deltas, scope=all)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT deltas.codec AS codec, CASE
@@ -3932,7 +4151,7 @@ FROM (
   WHERE deltas.tenant != '~') AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_rows(table=store_items, scope=tenant)
+-- maintenance.rotate_keys.count_rows(table=store_items, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT store_items.codec AS codec, CASE
@@ -3948,7 +4167,7 @@ FROM (
     AND store_items.namespace < ?)) AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_rows(table=store_items, scope=all)
+-- maintenance.rotate_keys.count_rows(table=store_items, scope=all)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT store_items.codec AS codec, CASE
@@ -3964,31 +4183,31 @@ FROM (
     AND store_items.namespace < ?)) AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_vectors(scope=tenant)
+-- maintenance.rotate_keys.count_vectors(scope=tenant)
 SELECT count(*) AS count_1
 FROM embeddings
 WHERE embeddings.tenant = ?
 
--- rotation.statements.count_vectors(scope=all)
+-- maintenance.rotate_keys.count_vectors(scope=all)
 SELECT count(*) AS count_1
 FROM embeddings
 WHERE embeddings.tenant != '~'
 
--- rotation.statements.drop_vectors(scope=tenant)
+-- maintenance.rotate_keys.delete_vectors(scope=tenant)
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 
--- rotation.statements.drop_vectors(scope=all)
+-- maintenance.rotate_keys.delete_vectors(scope=all)
 DELETE FROM embeddings
 WHERE embeddings.tenant != '~'
 
--- rotation.statements.grow_size()
+-- maintenance.rotate_keys.grow_size()
 UPDATE checkpoints
 SET stored_size=(checkpoints.stored_size + 45)
 WHERE checkpoints.log_id = ?
 AND checkpoints.seq = ?
 
--- rotation.statements.list_rows(table=deltas, scope=tenant, after=True)
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
@@ -4002,7 +4221,7 @@ ORDER BY deltas.log_id, deltas.seq
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=deltas, scope=tenant, after=False)
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=False)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
@@ -4015,7 +4234,7 @@ ORDER BY deltas.log_id, deltas.seq
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=deltas, scope=all, after=True)
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=all, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
@@ -4029,7 +4248,7 @@ ORDER BY deltas.log_id, deltas.seq
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=deltas, scope=all, after=False)
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=all, after=False)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
@@ -4042,7 +4261,7 @@ ORDER BY deltas.log_id, deltas.seq
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=store_items, scope=tenant, after=True)
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=True)
 SELECT store_items.namespace, store_items."key", store_items.tenant, store_items.codec AS codec,
   CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
@@ -4060,7 +4279,7 @@ ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=store_items, scope=tenant, after=False)
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=False)
 SELECT store_items.namespace, store_items."key", store_items.tenant, store_items.codec AS codec,
   CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
@@ -4077,7 +4296,7 @@ ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=store_items, scope=all, after=True)
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=True)
 SELECT store_items.namespace, store_items."key", store_items.tenant, store_items.codec AS codec,
   CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
@@ -4095,7 +4314,7 @@ ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=store_items, scope=all, after=False)
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=False)
 SELECT store_items.namespace, store_items."key", store_items.tenant, store_items.codec AS codec,
   CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
@@ -4112,7 +4331,7 @@ ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.read_payloads()
+-- maintenance.rotate_keys.read_payloads()
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 WHERE deltas.log_id = ?
@@ -4120,7 +4339,7 @@ AND deltas.seq >= ?
 AND deltas.seq <= ?
 ORDER BY deltas.seq
 
--- rotation.statements.read_values()
+-- maintenance.rotate_keys.read_values()
 SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
   store_items.codec, store_items.checksum, store_items.value
 FROM store_items
@@ -4134,7 +4353,7 @@ AND (store_items.namespace, store_items."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
--- rotation.statements.reseal_delta(words=kept)
+-- maintenance.rotate_keys.reseal_delta(words=kept)
 UPDATE deltas
 SET codec=?, checksum=?, payload=?
 WHERE deltas.log_id = ?
@@ -4142,7 +4361,7 @@ AND deltas.seq = ?
 AND deltas.codec = ?
 AND deltas.checksum = ?
 
--- rotation.statements.reseal_delta(words=dropped)
+-- maintenance.rotate_keys.reseal_delta(words=dropped)
 UPDATE deltas
 SET codec=?, checksum=?, search_text=NULL, payload=?
 WHERE deltas.log_id = ?
@@ -4150,7 +4369,7 @@ AND deltas.seq = ?
 AND deltas.codec = ?
 AND deltas.checksum = ?
 
--- rotation.statements.reseal_item(words=kept, fields=kept)
+-- maintenance.rotate_keys.reseal_item(words=kept, fields=kept)
 UPDATE store_items
 SET codec=?, checksum=?, value=?
 WHERE store_items.tenant = ?
@@ -4160,7 +4379,7 @@ AND store_items.version = ?
 AND store_items.codec = ?
 AND store_items.checksum = ?
 
--- rotation.statements.reseal_item(words=kept, fields=dropped)
+-- maintenance.rotate_keys.reseal_item(words=kept, fields=dropped)
 UPDATE store_items
 SET codec=?, checksum=?, field_terms=?, value=?
 WHERE store_items.tenant = ?
@@ -4170,7 +4389,7 @@ AND store_items.version = ?
 AND store_items.codec = ?
 AND store_items.checksum = ?
 
--- rotation.statements.reseal_item(words=dropped, fields=kept)
+-- maintenance.rotate_keys.reseal_item(words=dropped, fields=kept)
 UPDATE store_items
 SET codec=?, checksum=?, search_text=NULL, value=?
 WHERE store_items.tenant = ?
@@ -4180,7 +4399,7 @@ AND store_items.version = ?
 AND store_items.codec = ?
 AND store_items.checksum = ?
 
--- rotation.statements.reseal_item(words=dropped, fields=dropped)
+-- maintenance.rotate_keys.reseal_item(words=dropped, fields=dropped)
 UPDATE store_items
 SET codec=?, checksum=?, search_text=NULL, field_terms=?, value=?
 WHERE store_items.tenant = ?
@@ -4189,6 +4408,667 @@ AND store_items."key" = ?
 AND store_items.version = ?
 AND store_items.codec = ?
 AND store_items.checksum = ?
+
+-- maintenance.space.count_threads()
+SELECT count(DISTINCT threads.thread_id) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+
+-- maintenance.space.counts_pages()
+SELECT count(*)
+FROM pragma_module_list
+WHERE name = 'dbstat'
+
+-- maintenance.space.file_step(what=changes)
+SELECT total_changes() AS changes
+
+-- maintenance.space.file_step(what=incremental)
+PRAGMA auto_vacuum = INCREMENTAL
+
+-- maintenance.space.file_step(what=whole)
+VACUUM
+
+-- maintenance.space.file_step(what=start deltas_search)
+INSERT INTO deltas_search(deltas_search, rank)
+VALUES ('merge', -500)
+
+-- maintenance.space.file_step(what=start checkpoints_meta)
+INSERT INTO checkpoints_meta(checkpoints_meta, rank)
+VALUES ('merge', -500)
+
+-- maintenance.space.file_step(what=start store_items_search)
+INSERT INTO store_items_search(store_items_search, rank)
+VALUES ('merge', -500)
+
+-- maintenance.space.file_step(what=merge deltas_search)
+INSERT INTO deltas_search(deltas_search, rank)
+VALUES ('merge', 500)
+
+-- maintenance.space.file_step(what=merge checkpoints_meta)
+INSERT INTO checkpoints_meta(checkpoints_meta, rank)
+VALUES ('merge', 500)
+
+-- maintenance.space.file_step(what=merge store_items_search)
+INSERT INTO store_items_search(store_items_search, rank)
+VALUES ('merge', 500)
+
+-- maintenance.space.measure_checkpoints()
+SELECT count(*) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('snapshot')) THEN ?
+    ELSE ? END), ?) AS whole, coalesce(sum(checkpoints.raw_size), ?) AS raw_bytes,
+  coalesce(sum(checkpoints.stored_size), ?) AS stored_bytes
+FROM checkpoints
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
+-- maintenance.space.measure_items()
+SELECT count(*) AS entries, coalesce(sum(CASE
+    WHEN (store_items.expires_at IS NULL
+      OR store_items.expires_at > ?) THEN ?
+    ELSE ? END), ?) AS live, coalesce(sum(length(store_items.value)), ?) AS value_bytes,
+  coalesce(sum(CASE
+    WHEN (store_items.search_text IS NOT NULL
+      OR store_items.field_terms IS NOT NULL) THEN ?
+    ELSE ? END), ?) AS texts, coalesce(sum(length(CAST(store_items.search_text AS BLOB))),
+    ?) + coalesce(sum(length(CAST(store_items.field_terms AS BLOB))), ?) AS text_bytes
+FROM store_items
+WHERE store_items.tenant = ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+
+-- maintenance.space.measure_kinds()
+SELECT deltas.kind, count(*) AS entries, sum(length(deltas.payload)) AS payload_bytes,
+  count(deltas.search_text) AS texts, coalesce(sum(length(CAST(deltas.search_text AS BLOB))),
+    ?) AS text_bytes
+FROM deltas
+WHERE deltas.tenant = ?
+GROUP BY deltas.kind
+ORDER BY deltas.kind
+
+-- maintenance.space.measure_logs()
+SELECT threads.thread_id, threads.namespace, held.entries, held.held, count(*) OVER () AS logs
+FROM (
+  SELECT deltas.log_id AS log_id, count(*) AS entries,
+    sum(length(deltas.payload)) + coalesce(sum(length(CAST(deltas.search_text AS BLOB))), ?) AS held
+  FROM deltas
+  WHERE deltas.tenant = ?
+  GROUP BY deltas.log_id) AS held
+JOIN threads ON threads.log_id = held.log_id
+ORDER BY held.held DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.space.measure_vectors()
+SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), ?) AS numbers
+FROM embeddings
+WHERE embeddings.tenant = ?
+
+-- maintenance.space.sizes(exact=True)
+SELECT pages.name AS name, coalesce(made.tbl_name, pages.name) AS owner, coalesce(made.type,
+    'table') AS kind, pages.bytes AS bytes
+FROM (
+  SELECT name, sum(pgsize) AS bytes
+  FROM dbstat
+  GROUP BY name) AS pages LEFT
+JOIN sqlite_schema AS made ON made.name = pages.name
+
+-- maintenance.space.sizes(exact=False)
+SELECT 'threads' AS name, 'threads' AS owner, 'table' AS kind,
+  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(tenant),
+        0) + coalesce(length(thread_id), 0) + coalesce(length(namespace), 0) + coalesce(length(next_seq),
+        0) + coalesce(length(version), 0) + coalesce(length(last_ordinal), 0) + coalesce(length(epoch),
+        0) + coalesce(length(head_id), 0) + coalesce(length(previous_id), 0) + coalesce(length(meta),
+        0) + coalesce(length(forked_from), 0) + coalesce(length(forked_seq),
+        0) + coalesce(length(created_at), 0) + coalesce(length(updated_at),
+        0) + coalesce(length(active_at), 0) + coalesce(length(expires_at),
+        0) + coalesce(length(deleted_at), 0) + coalesce(length(signature), 0) + 16), 0) AS bytes
+FROM threads
+UNION ALL
+SELECT 'pk_threads' AS name, 'threads' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(log_id), 0) + 16), 0) AS bytes
+FROM threads
+UNION ALL
+SELECT 'ix_threads_expires_at' AS name, 'threads' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(expires_at), 0) + 16), 0) AS bytes
+FROM threads
+UNION ALL
+SELECT 'ix_threads_tenant_active_at' AS name, 'threads' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(active_at), 0) + 16), 0) AS bytes
+FROM threads
+UNION ALL
+SELECT 'ix_threads_tenant_namespace_active_at' AS name, 'threads' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace),
+        0) + coalesce(length(active_at), 0) + 16), 0) AS bytes
+FROM threads
+UNION ALL
+SELECT 'ix_threads_tenant_thread_id_namespace' AS name, 'threads' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
+        0) + coalesce(length(namespace), 0) + 16), 0) AS bytes
+FROM threads
+UNION ALL
+SELECT 'checkpoints' AS name, 'checkpoints' AS owner, 'table' AS kind,
+  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(seq), 0) + coalesce(length(tenant),
+        0) + coalesce(length(checkpoint_id), 0) + coalesce(length(parent_id),
+        0) + coalesce(length(ordinal), 0) + coalesce(length(rests_on), 0) + coalesce(length(run_id),
+        0) + coalesce(length(meta), 0) + coalesce(length(raw_size), 0) + coalesce(length(stored_size),
+        0) + coalesce(length(occurred_at), 0) + coalesce(length(created_at),
+        0) + coalesce(length(signature), 0) + 16), 0) AS bytes
+FROM checkpoints
+UNION ALL
+SELECT 'pk_checkpoints' AS name, 'checkpoints' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(seq), 0) + 16), 0) AS bytes
+FROM checkpoints
+UNION ALL
+SELECT 'ix_checkpoints_rests_on' AS name, 'checkpoints' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(rests_on), 0) + 16), 0) AS bytes
+FROM checkpoints
+UNION ALL
+SELECT 'ix_checkpoints_run_id' AS name, 'checkpoints' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(run_id), 0) + 16), 0) AS bytes
+FROM checkpoints
+UNION ALL
+SELECT 'uq_checkpoints_log_id_checkpoint_id' AS name, 'checkpoints' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(checkpoint_id), 0) + 16), 0) AS bytes
+FROM checkpoints
+UNION ALL
+SELECT 'deltas' AS name, 'deltas' AS owner, 'table' AS kind, coalesce(sum(coalesce(length(log_id),
+        0) + coalesce(length(seq), 0) + coalesce(length(tenant), 0) + coalesce(length(kind),
+        0) + coalesce(length(entry_key), 0) + coalesce(length(label), 0) + coalesce(length(base_seq),
+        0) + coalesce(length(depth), 0) + coalesce(length(radix), 0) + coalesce(length(overwrites),
+        0) + coalesce(length(codec), 0) + coalesce(length(checksum), 0) + coalesce(length(search_text),
+        0) + coalesce(length(occurred_at), 0) + coalesce(length(stored_at),
+        0) + coalesce(length(signature), 0) + coalesce(length(payload), 0) + 16), 0) AS bytes
+FROM deltas
+UNION ALL
+SELECT 'pk_deltas' AS name, 'deltas' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(seq), 0) + 16), 0) AS bytes
+FROM deltas
+UNION ALL
+SELECT 'ix_deltas_base_seq' AS name, 'deltas' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(base_seq), 0) + 16), 0) AS bytes
+FROM deltas
+UNION ALL
+SELECT 'store_items' AS name, 'store_items' AS owner, 'table' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
+        0) + coalesce(length(meta), 0) + coalesce(length(version), 0) + coalesce(length(codec),
+        0) + coalesce(length(checksum), 0) + coalesce(length(search_text),
+        0) + coalesce(length(field_terms), 0) + coalesce(length(created_at),
+        0) + coalesce(length(updated_at), 0) + coalesce(length(expires_at),
+        0) + coalesce(length(lifetime), 0) + coalesce(length(signature), 0) + coalesce(length(value),
+        0) + 16), 0) AS bytes
+FROM store_items
+UNION ALL
+SELECT 'pk_store_items' AS name, 'store_items' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
+        0) + 16), 0) AS bytes
+FROM store_items
+UNION ALL
+SELECT 'ix_store_items_expires_at' AS name, 'store_items' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(expires_at), 0) + 16), 0) AS bytes
+FROM store_items
+UNION ALL
+SELECT 'ix_store_items_tenant_namespace_updated_at_key' AS name, 'store_items' AS owner,
+  'index' AS kind, coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace),
+        0) + coalesce(length(updated_at), 0) + coalesce(length(key), 0) + 16), 0) AS bytes
+FROM store_items
+UNION ALL
+SELECT 'embeddings' AS name, 'embeddings' AS owner, 'table' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
+        0) + coalesce(length(field), 0) + coalesce(length(model), 0) + coalesce(length(part),
+        0) + coalesce(length(dimensions), 0) + coalesce(length(change), 0) + coalesce(length(signature),
+        0) + coalesce(length(vector), 0) + 16), 0) AS bytes
+FROM embeddings
+UNION ALL
+SELECT 'pk_embeddings' AS name, 'embeddings' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
+        0) + coalesce(length(field), 0) + coalesce(length(model), 0) + coalesce(length(part), 0) + 16),
+    0) AS bytes
+FROM embeddings
+UNION ALL
+SELECT 'ix_embeddings_tenant_namespace_model_dimensions' AS name, 'embeddings' AS owner,
+  'index' AS kind, coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace),
+        0) + coalesce(length(model), 0) + coalesce(length(dimensions), 0) + 16), 0) AS bytes
+FROM embeddings
+UNION ALL
+SELECT 'deltas_search_data', 'deltas', 'index', coalesce(sum(length(block)), 0)
+FROM deltas_search_data
+UNION ALL
+SELECT 'checkpoints_meta_data', 'checkpoints', 'index', coalesce(sum(length(block)), 0)
+FROM checkpoints_meta_data
+UNION ALL
+SELECT 'store_items_search_data', 'store_items', 'index', coalesce(sum(length(block)), 0)
+FROM store_items_search_data
+
+-- maintenance.verify.database.count_positions(scope=tenant)
+SELECT coalesce(sum(threads.next_seq - ?), ?) AS positions
+FROM threads
+WHERE threads.tenant = ?
+
+-- maintenance.verify.database.count_positions(scope=thread)
+SELECT coalesce(sum(threads.next_seq - ?), ?) AS positions
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+
+-- maintenance.verify.database.find_storage_faults(which=pages)
+SELECT integrity_check AS fault
+FROM pragma_integrity_check(100)
+WHERE integrity_check <> 'ok'
+
+-- maintenance.verify.database.find_storage_faults(which=references)
+SELECT count(*) || ' rows of ' || "table" || ' refer to rows of ' || "parent" || ' that are not there' AS fault
+FROM pragma_foreign_key_check
+WHERE "parent" NOT IN ('threads', 'store_items')
+GROUP BY "table", "parent"
+
+-- maintenance.verify.database.list_logs(scope=tenant, after=True)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.thread_id, threads.namespace, threads.log_id) > (?, ?, ?)
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.database.list_logs(scope=tenant, after=False)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = ?
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.database.list_logs(scope=thread, after=True)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND (threads.thread_id, threads.namespace, threads.log_id) > (?, ?, ?)
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.database.list_logs(scope=thread, after=False)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.database.list_orphans(table=checkpoints)
+SELECT checkpoints.log_id, count(*) AS orphans, count(threads.log_id) AS strays
+FROM checkpoints LEFT OUTER
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = ?
+AND (threads.log_id IS NULL
+  OR threads.tenant != checkpoints.tenant)
+GROUP BY checkpoints.log_id
+ORDER BY checkpoints.log_id
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.database.list_orphans(table=deltas)
+SELECT deltas.log_id, count(*) AS orphans, count(threads.log_id) AS strays
+FROM deltas LEFT OUTER
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE deltas.tenant = ?
+AND (threads.log_id IS NULL
+  OR threads.tenant != deltas.tenant)
+GROUP BY deltas.log_id
+ORDER BY deltas.log_id
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.database.next_tenant_of_items(after=True)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.tenant > ?
+
+-- maintenance.verify.database.next_tenant_of_items(after=False)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+
+-- maintenance.verify.database.next_tenant_of_logs(after=True)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+WHERE threads.tenant > ?
+
+-- maintenance.verify.database.next_tenant_of_logs(after=False)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+
+-- maintenance.verify.items.count_items()
+SELECT count(*) AS items
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+
+-- maintenance.verify.items.list_items(after=True)
+SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), ?) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings."key" = store_items."key") AS numbers
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND store_items.namespace >= ?
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.items.list_items(after=False)
+SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), ?) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings."key" = store_items."key") AS numbers
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.items.list_last_changes()
+SELECT embeddings.namespace, max(embeddings.change) AS last_change
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace > ?
+GROUP BY embeddings.namespace
+ORDER BY embeddings.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.items.list_orphans()
+SELECT embeddings.namespace, embeddings."key", count(*) AS orphans
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = embeddings.tenant
+    AND store_items.namespace = embeddings.namespace
+    AND store_items."key" = embeddings."key"))
+GROUP BY embeddings.namespace, embeddings."key"
+ORDER BY embeddings.namespace, embeddings."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.items.read_items()
+SELECT store_items."key", store_items.version, store_items.codec, store_items.checksum,
+  store_items.search_text, store_items.field_terms, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, CASE
+WHEN (CASE
+  WHEN (json_valid(store_items.meta) = 0) THEN 0
+  WHEN (json_type(store_items.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN store_items.meta END AS meta
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" >= ?
+AND store_items."key" <= ?
+ORDER BY store_items."key"
+
+-- maintenance.verify.items.read_vectors(native=True)
+SELECT embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" >= ?
+AND embeddings."key" <= ?
+ORDER BY embeddings."key", embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.verify.logs.list_names_without_state()
+SELECT checkpoints.checkpoint_id, checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq >= ?
+AND checkpoints.seq <= ?
+AND NOT (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = checkpoints.log_id
+    AND deltas.seq = checkpoints.seq
+    AND deltas.kind IN ('snapshot', 'delta')))
+ORDER BY checkpoints.seq
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.logs.read_chain()
+WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
+  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM deltas
+  WHERE deltas.log_id = ?
+  AND deltas.seq = ?
+  UNION ALL
+  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
+    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = ?)
+SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
+  chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- maintenance.verify.logs.read_head()
+SELECT threads.next_seq, threads.head_id, threads.deleted_at, threads.version, threads.epoch,
+  threads.created_at, threads.updated_at, threads.active_at, threads.expires_at,
+  threads.forked_from, threads.forked_seq, threads.tenant, threads.thread_id, threads.namespace,
+  CASE
+WHEN (json_valid(threads.meta) = 0) THEN 0
+WHEN (json_type(threads.meta) = 'object') THEN 1
+ELSE 0 END AS meta_readable, (
+  SELECT max(deltas.seq) AS max_1
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id) AS last_row, (
+  SELECT max(deltas.seq) AS max_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND (deltas.kind NOT IN ('write'))) AS last_but_writes, (
+  SELECT max(checkpoints.seq) AS max_3
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) AS last_name, (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id
+  AND checkpoints.seq = (
+    SELECT max(later.seq) AS max_4
+    FROM checkpoints AS later
+    WHERE later.log_id = checkpoints.log_id)) AS newest_id
+FROM threads
+WHERE threads.log_id = ?
+
+-- maintenance.verify.logs.read_lineage()
+SELECT checkpoints.seq, parent.seq AS parent_at
+FROM checkpoints LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = checkpoints.log_id
+AND parent.checkpoint_id = checkpoints.parent_id
+WHERE checkpoints.log_id = ?
+ORDER BY checkpoints.seq
+
+-- maintenance.verify.logs.read_name()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq = ?
+
+-- maintenance.verify.logs.read_rows()
+SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.radix, deltas.codec,
+  deltas.checksum, deltas.overwrites, deltas.entry_key, deltas.label, deltas.occurred_at,
+  deltas.stored_at, deltas.tenant, checkpoints.tenant AS named_tenant, checkpoints.checkpoint_id,
+  checkpoints.rests_on, under.seq AS rests_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.run_id, checkpoints.occurred_at AS named_occurred_at,
+  checkpoints.created_at AS named_created_at, CASE
+WHEN (json_valid(checkpoints.meta) = 0) THEN 0
+WHEN (json_type(checkpoints.meta) = 'object') THEN 1
+ELSE 0 END AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
+  parent.seq AS parent_at, (
+  SELECT max(child.seq) AS max_1
+  FROM deltas AS child
+  WHERE child.log_id = deltas.log_id
+  AND child.base_seq = deltas.seq) AS last_use, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq LEFT OUTER
+JOIN deltas AS base ON base.log_id = deltas.log_id
+AND base.seq = deltas.base_seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = checkpoints.log_id
+AND parent.checkpoint_id = checkpoints.parent_id LEFT OUTER
+JOIN checkpoints AS under ON under.log_id = checkpoints.log_id
+AND under.checkpoint_id = checkpoints.rests_on
+WHERE deltas.log_id = ?
+AND deltas.seq >= ?
+AND deltas.seq <= ?
+ORDER BY deltas.seq
+
+-- maintenance.verify.text_indexes.compare_with_rows(index=deltas_search)
+INSERT INTO deltas_search(deltas_search, rank)
+VALUES ('integrity-check', 1)
+
+-- maintenance.verify.text_indexes.compare_with_rows(index=checkpoints_meta)
+INSERT INTO checkpoints_meta(checkpoints_meta, rank)
+VALUES ('integrity-check', 1)
+
+-- maintenance.verify.text_indexes.compare_with_rows(index=store_items_search)
+INSERT INTO store_items_search(store_items_search, rank)
+VALUES ('integrity-check', 1)
+
+-- maintenance.verify.text_indexes.find_missed(index=deltas_search)
+SELECT deltas.seq AS seq
+FROM deltas
+WHERE log_id = ?
+AND seq BETWEEN ?
+AND ?
+AND search_text IS NOT NULL
+AND NOT EXISTS (
+  SELECT 1
+  FROM deltas_search
+  WHERE deltas_search.rowid = deltas.rowid
+  AND deltas_search MATCH 'scope : "' || 'x' || lower(hex(deltas.tenant)) || '" AND search_text : ' || '"' || CASE
+  WHEN length(deltas.search_text) <= 200 THEN deltas.search_text
+  ELSE rtrim(substr(deltas.search_text, 1, 200), replace(substr(deltas.search_text, 1, 200), ' ',
+        '')) END || '"')
+ORDER BY seq
+
+-- maintenance.verify.text_indexes.find_missed(index=checkpoints_meta)
+SELECT checkpoints.seq AS seq
+FROM checkpoints
+WHERE log_id = ?
+AND seq BETWEEN ?
+AND ?
+AND meta <> '{}'
+AND json_valid(meta)
+AND NOT EXISTS (
+  SELECT 1
+  FROM checkpoints_meta
+  WHERE checkpoints_meta.rowid = checkpoints.rowid
+  AND checkpoints_meta MATCH (
+    SELECT group_concat(lower(hex(key || char(31) || CASE
+          WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+          WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+          ELSE type END)), ' ')
+    FROM json_each(checkpoints.meta)))
+ORDER BY seq
+
+-- maintenance.verify.text_indexes.find_missed(index=store_items_search)
+SELECT store_items.key AS key
+FROM store_items
+WHERE tenant = ?
+AND namespace = ?
+AND key BETWEEN ?
+AND ?
+AND (store_items.search_text IS NOT NULL
+  OR store_items.field_terms IS NOT NULL)
+AND NOT EXISTS (
+  SELECT 1
+  FROM store_items_search
+  WHERE store_items_search.rowid = store_items.rowid
+  AND store_items_search MATCH 'scope : "' || 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)) || '"' || CASE
+  WHEN store_items.search_text IS NULL THEN ''
+  ELSE ' AND search_text : ' || '"' || CASE
+  WHEN length(store_items.search_text) <= 200 THEN store_items.search_text
+  ELSE rtrim(substr(store_items.search_text, 1, 200), replace(substr(store_items.search_text, 1,
+          200), ' ', '')) END || '"' END || CASE
+  WHEN store_items.field_terms IS NULL THEN ''
+  ELSE ' AND field_terms : ' || '"' || CASE
+  WHEN length(store_items.field_terms) <= 200 THEN store_items.field_terms
+  ELSE rtrim(substr(store_items.field_terms, 1, 200), replace(substr(store_items.field_terms, 1,
+          200), ' ', '')) END || '"' END)
+ORDER BY key
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=0)
+INSERT INTO deltas_search(deltas_search)
+VALUES ('delete-all')
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=1)
+INSERT INTO deltas_search(rowid, search_text, scope)
+SELECT rowid, search_text, 'x' || lower(hex(deltas.tenant))
+FROM deltas
+WHERE search_text IS NOT NULL
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=0)
+INSERT INTO checkpoints_meta(checkpoints_meta)
+VALUES ('delete-all')
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=1)
+INSERT INTO checkpoints_meta(rowid, terms)
+SELECT rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+        WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+        WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+        ELSE type END)), ' ')
+  FROM json_each(checkpoints.meta))
+FROM checkpoints
+WHERE meta <> '{}'
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=0)
+INSERT INTO store_items_search(store_items_search)
+VALUES ('delete-all')
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=1)
+INSERT INTO store_items_search(rowid, scope, search_text, field_terms)
+SELECT rowid, 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)),
+  search_text, field_terms
+FROM store_items
+WHERE (store_items.search_text IS NOT NULL
+  OR store_items.field_terms IS NOT NULL)
 
 -- search._vector_statements.count_vectors(below=False)
 SELECT count(*) AS count_1
@@ -5225,264 +6105,6 @@ AND (
   FROM best) <= 50
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- space.measuring.count_threads()
-SELECT count(DISTINCT threads.thread_id) AS count_1
-FROM threads
-WHERE threads.tenant = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
-
--- space.measuring.counts_pages()
-SELECT count(*)
-FROM pragma_module_list
-WHERE name = 'dbstat'
-
--- space.measuring.file_pages()
-SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum
-FROM pragma_page_count AS p, pragma_freelist_count AS f, pragma_page_size AS s,
-  pragma_auto_vacuum AS a
-
--- space.measuring.measure_items()
-SELECT count(*) AS entries, coalesce(sum(CASE
-    WHEN (store_items.expires_at IS NULL
-      OR store_items.expires_at > ?) THEN ?
-    ELSE ? END), ?) AS live, coalesce(sum(length(store_items.value)), ?) AS value_bytes,
-  coalesce(sum(CASE
-    WHEN (store_items.search_text IS NOT NULL
-      OR store_items.field_terms IS NOT NULL) THEN ?
-    ELSE ? END), ?) AS texts, coalesce(sum(length(CAST(store_items.search_text AS BLOB))),
-    ?) + coalesce(sum(length(CAST(store_items.field_terms AS BLOB))), ?) AS text_bytes
-FROM store_items
-WHERE store_items.tenant = ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
-
--- space.measuring.measure_kinds()
-SELECT deltas.kind, count(*) AS entries, sum(length(deltas.payload)) AS payload_bytes,
-  count(deltas.search_text) AS texts, coalesce(sum(length(CAST(deltas.search_text AS BLOB))),
-    ?) AS text_bytes
-FROM deltas
-WHERE deltas.tenant = ?
-GROUP BY deltas.kind
-ORDER BY deltas.kind
-
--- space.measuring.measure_logs()
-SELECT threads.thread_id, threads.namespace, held.entries, held.held, count(*) OVER () AS logs
-FROM (
-  SELECT deltas.log_id AS log_id, count(*) AS entries,
-    sum(length(deltas.payload)) + coalesce(sum(length(CAST(deltas.search_text AS BLOB))), ?) AS held
-  FROM deltas
-  WHERE deltas.tenant = ?
-  GROUP BY deltas.log_id) AS held
-JOIN threads ON threads.log_id = held.log_id
-ORDER BY held.held DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- space.measuring.measure_names()
-SELECT count(*) AS checkpoints, coalesce(sum(CASE
-    WHEN (deltas.kind IN ('snapshot')) THEN ?
-    ELSE ? END), ?) AS whole, coalesce(sum(checkpoints.raw_size), ?) AS raw_bytes,
-  coalesce(sum(checkpoints.stored_size), ?) AS stored_bytes
-FROM checkpoints
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-
--- space.measuring.measure_vectors()
-SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), ?) AS numbers
-FROM embeddings
-WHERE embeddings.tenant = ?
-
--- space.measuring.sizes(exact=True)
-SELECT pages.name AS name, coalesce(made.tbl_name, pages.name) AS owner, coalesce(made.type,
-    'table') AS kind, pages.bytes AS bytes
-FROM (
-  SELECT name, sum(pgsize) AS bytes
-  FROM dbstat
-  GROUP BY name) AS pages LEFT
-JOIN sqlite_schema AS made ON made.name = pages.name
-
--- space.measuring.sizes(exact=False)
-SELECT 'threads' AS name, 'threads' AS owner, 'table' AS kind,
-  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(tenant),
-        0) + coalesce(length(thread_id), 0) + coalesce(length(namespace), 0) + coalesce(length(next_seq),
-        0) + coalesce(length(version), 0) + coalesce(length(last_ordinal), 0) + coalesce(length(epoch),
-        0) + coalesce(length(head_id), 0) + coalesce(length(previous_id), 0) + coalesce(length(meta),
-        0) + coalesce(length(forked_from), 0) + coalesce(length(forked_seq),
-        0) + coalesce(length(created_at), 0) + coalesce(length(updated_at),
-        0) + coalesce(length(active_at), 0) + coalesce(length(expires_at),
-        0) + coalesce(length(deleted_at), 0) + coalesce(length(signature), 0) + 16), 0) AS bytes
-FROM threads
-UNION ALL
-SELECT 'pk_threads' AS name, 'threads' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(log_id), 0) + 16), 0) AS bytes
-FROM threads
-UNION ALL
-SELECT 'ix_threads_expires_at' AS name, 'threads' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(expires_at), 0) + 16), 0) AS bytes
-FROM threads
-UNION ALL
-SELECT 'ix_threads_tenant_active_at' AS name, 'threads' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(active_at), 0) + 16), 0) AS bytes
-FROM threads
-UNION ALL
-SELECT 'ix_threads_tenant_namespace_active_at' AS name, 'threads' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace),
-        0) + coalesce(length(active_at), 0) + 16), 0) AS bytes
-FROM threads
-UNION ALL
-SELECT 'ix_threads_tenant_thread_id_namespace' AS name, 'threads' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
-        0) + coalesce(length(namespace), 0) + 16), 0) AS bytes
-FROM threads
-UNION ALL
-SELECT 'checkpoints' AS name, 'checkpoints' AS owner, 'table' AS kind,
-  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(seq), 0) + coalesce(length(tenant),
-        0) + coalesce(length(checkpoint_id), 0) + coalesce(length(parent_id),
-        0) + coalesce(length(ordinal), 0) + coalesce(length(rests_on), 0) + coalesce(length(run_id),
-        0) + coalesce(length(meta), 0) + coalesce(length(raw_size), 0) + coalesce(length(stored_size),
-        0) + coalesce(length(occurred_at), 0) + coalesce(length(created_at),
-        0) + coalesce(length(signature), 0) + 16), 0) AS bytes
-FROM checkpoints
-UNION ALL
-SELECT 'pk_checkpoints' AS name, 'checkpoints' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(seq), 0) + 16), 0) AS bytes
-FROM checkpoints
-UNION ALL
-SELECT 'ix_checkpoints_rests_on' AS name, 'checkpoints' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(rests_on), 0) + 16), 0) AS bytes
-FROM checkpoints
-UNION ALL
-SELECT 'ix_checkpoints_run_id' AS name, 'checkpoints' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(run_id), 0) + 16), 0) AS bytes
-FROM checkpoints
-UNION ALL
-SELECT 'uq_checkpoints_log_id_checkpoint_id' AS name, 'checkpoints' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(checkpoint_id), 0) + 16), 0) AS bytes
-FROM checkpoints
-UNION ALL
-SELECT 'deltas' AS name, 'deltas' AS owner, 'table' AS kind, coalesce(sum(coalesce(length(log_id),
-        0) + coalesce(length(seq), 0) + coalesce(length(tenant), 0) + coalesce(length(kind),
-        0) + coalesce(length(entry_key), 0) + coalesce(length(label), 0) + coalesce(length(base_seq),
-        0) + coalesce(length(depth), 0) + coalesce(length(radix), 0) + coalesce(length(overwrites),
-        0) + coalesce(length(codec), 0) + coalesce(length(checksum), 0) + coalesce(length(search_text),
-        0) + coalesce(length(occurred_at), 0) + coalesce(length(stored_at),
-        0) + coalesce(length(signature), 0) + coalesce(length(payload), 0) + 16), 0) AS bytes
-FROM deltas
-UNION ALL
-SELECT 'pk_deltas' AS name, 'deltas' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(seq), 0) + 16), 0) AS bytes
-FROM deltas
-UNION ALL
-SELECT 'ix_deltas_base_seq' AS name, 'deltas' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(base_seq), 0) + 16), 0) AS bytes
-FROM deltas
-UNION ALL
-SELECT 'store_items' AS name, 'store_items' AS owner, 'table' AS kind,
-  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
-        0) + coalesce(length(meta), 0) + coalesce(length(version), 0) + coalesce(length(codec),
-        0) + coalesce(length(checksum), 0) + coalesce(length(search_text),
-        0) + coalesce(length(field_terms), 0) + coalesce(length(created_at),
-        0) + coalesce(length(updated_at), 0) + coalesce(length(expires_at),
-        0) + coalesce(length(lifetime), 0) + coalesce(length(signature), 0) + coalesce(length(value),
-        0) + 16), 0) AS bytes
-FROM store_items
-UNION ALL
-SELECT 'pk_store_items' AS name, 'store_items' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
-        0) + 16), 0) AS bytes
-FROM store_items
-UNION ALL
-SELECT 'ix_store_items_expires_at' AS name, 'store_items' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(expires_at), 0) + 16), 0) AS bytes
-FROM store_items
-UNION ALL
-SELECT 'ix_store_items_tenant_namespace_updated_at_key' AS name, 'store_items' AS owner,
-  'index' AS kind, coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace),
-        0) + coalesce(length(updated_at), 0) + coalesce(length(key), 0) + 16), 0) AS bytes
-FROM store_items
-UNION ALL
-SELECT 'embeddings' AS name, 'embeddings' AS owner, 'table' AS kind,
-  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
-        0) + coalesce(length(field), 0) + coalesce(length(model), 0) + coalesce(length(part),
-        0) + coalesce(length(dimensions), 0) + coalesce(length(change), 0) + coalesce(length(signature),
-        0) + coalesce(length(vector), 0) + 16), 0) AS bytes
-FROM embeddings
-UNION ALL
-SELECT 'pk_embeddings' AS name, 'embeddings' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
-        0) + coalesce(length(field), 0) + coalesce(length(model), 0) + coalesce(length(part), 0) + 16),
-    0) AS bytes
-FROM embeddings
-UNION ALL
-SELECT 'ix_embeddings_tenant_namespace_model_dimensions' AS name, 'embeddings' AS owner,
-  'index' AS kind, coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace),
-        0) + coalesce(length(model), 0) + coalesce(length(dimensions), 0) + 16), 0) AS bytes
-FROM embeddings
-UNION ALL
-SELECT 'deltas_search_data', 'deltas', 'index', coalesce(sum(length(block)), 0)
-FROM deltas_search_data
-UNION ALL
-SELECT 'checkpoints_meta_data', 'checkpoints', 'index', coalesce(sum(length(block)), 0)
-FROM checkpoints_meta_data
-UNION ALL
-SELECT 'store_items_search_data', 'store_items', 'index', coalesce(sum(length(block)), 0)
-FROM store_items_search_data
-
--- space.reclaiming.step(what=changes)
-SELECT total_changes() AS changes
-
--- space.reclaiming.step(what=give)
-PRAGMA incremental_vacuum(500)
-
--- space.reclaiming.step(what=incremental)
-PRAGMA auto_vacuum = INCREMENTAL
-
--- space.reclaiming.step(what=whole)
-VACUUM
-
--- space.reclaiming.step(what=patience)
-PRAGMA busy_timeout = 100
-
--- space.reclaiming.step(what=log)
-PRAGMA wal_checkpoint(TRUNCATE)
-
--- space.reclaiming.step(what=start deltas_search)
-INSERT INTO deltas_search(deltas_search, rank)
-VALUES ('merge', -500)
-
--- space.reclaiming.step(what=start checkpoints_meta)
-INSERT INTO checkpoints_meta(checkpoints_meta, rank)
-VALUES ('merge', -500)
-
--- space.reclaiming.step(what=start store_items_search)
-INSERT INTO store_items_search(store_items_search, rank)
-VALUES ('merge', -500)
-
--- space.reclaiming.step(what=merge deltas_search)
-INSERT INTO deltas_search(deltas_search, rank)
-VALUES ('merge', 500)
-
--- space.reclaiming.step(what=merge checkpoints_meta)
-INSERT INTO checkpoints_meta(checkpoints_meta, rank)
-VALUES ('merge', 500)
-
--- space.reclaiming.step(what=merge store_items_search)
-INSERT INTO store_items_search(store_items_search, rank)
-VALUES ('merge', 500)
-
 -- store.read.count_items(below=False)
 SELECT count(*) AS count_1
 FROM store_items
@@ -6026,647 +6648,3 @@ AND (store_items.namespace, store_items."key") IN (
   FROM listed)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
-
--- transfer.statements.count_rows(table=threads, scope=tenant)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = ?
-
--- transfer.statements.count_rows(table=threads, scope=all)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant != '~'
-
--- transfer.statements.count_rows(table=store_items, scope=tenant)
-SELECT count(*) AS count_1
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-
--- transfer.statements.count_rows(table=store_items, scope=all)
-SELECT count(*) AS count_1
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-
--- transfer.statements.insert_embedding(native=True)
-INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change,
-    signature, vector)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- transfer.statements.insert_row(table=checkpoints)
-INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
-    meta, raw_size, stored_size, occurred_at, created_at, signature)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- transfer.statements.insert_row(table=deltas)
-INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, base_seq, depth, radix,
-    overwrites, codec, checksum, search_text, occurred_at, stored_at, signature, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- transfer.statements.insert_row(table=threads)
-INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
-    head_id, previous_id, meta, forked_from, forked_seq, created_at, updated_at, active_at,
-    expires_at, deleted_at, signature)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- transfer.statements.insert_row(table=store_items)
-INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
-    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- transfer.statements.list_heads(scope=tenant, after=True)
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.tenant = ?
-AND (threads.thread_id, threads.namespace) > (?, ?)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_heads(scope=tenant, after=False)
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.tenant = ?
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_heads(scope=all, after=True)
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.tenant != '~'
-AND (threads.tenant, threads.thread_id, threads.namespace) > (?, ?, ?)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_heads(scope=all, after=False)
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.tenant != '~'
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_items(scope=tenant, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items."key"
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-AND (store_items.namespace, store_items."key") > (?, ?)
-ORDER BY store_items.tenant, store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_items(scope=tenant, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items."key"
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-ORDER BY store_items.tenant, store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_items(scope=all, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items."key"
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-AND (store_items.tenant, store_items.namespace, store_items."key") > (?, ?, ?)
-ORDER BY store_items.tenant, store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_items(scope=all, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items."key"
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-ORDER BY store_items.tenant, store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_positions(table=checkpoints)
-SELECT checkpoints.seq, 0 AS stored
-FROM checkpoints
-WHERE checkpoints.log_id = ?
-AND checkpoints.seq > ?
-ORDER BY checkpoints.seq
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_positions(table=deltas)
-SELECT deltas.seq, length(deltas.payload) AS stored
-FROM deltas
-WHERE deltas.log_id = ?
-AND deltas.seq > ?
-ORDER BY deltas.seq
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.read_embeddings(native=True)
-SELECT embeddings.tenant, embeddings.namespace, embeddings."key", embeddings.field,
-  embeddings.model, embeddings.part, embeddings.dimensions, embeddings.change,
-  embeddings.signature, embeddings.vector AS vector
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings."key" = ?
-ORDER BY embeddings.field, embeddings.model, embeddings.part
-
--- transfer.statements.read_item()
-SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.meta,
-  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, store_items.signature, store_items.value
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-
--- transfer.statements.read_log_head()
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.log_id = ?
-
--- transfer.statements.read_rows(table=checkpoints)
-SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
-  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
-  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
-  checkpoints.created_at, checkpoints.signature
-FROM checkpoints
-WHERE checkpoints.log_id = ?
-AND checkpoints.seq > ?
-AND checkpoints.seq <= ?
-ORDER BY checkpoints.seq
-
--- transfer.statements.read_rows(table=deltas)
-SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.entry_key, deltas.label,
-  deltas.base_seq, deltas.depth, deltas.radix, deltas.overwrites, deltas.codec, deltas.checksum,
-  deltas.search_text, deltas.occurred_at, deltas.stored_at, deltas.signature, deltas.payload
-FROM deltas
-WHERE deltas.log_id = ?
-AND deltas.seq > ?
-AND deltas.seq <= ?
-ORDER BY deltas.seq
-
--- transfer.statements.remove_embeddings()
-DELETE FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings."key" = ?
-
--- transfer.statements.remove_item()
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-AND store_items.version = ?
-
--- verify.item_queries.count_items()
-SELECT count(*) AS items
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
-
--- verify.item_queries.first_tenant(after=True)
-SELECT min(store_items.tenant) AS tenant
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.tenant > ?
-
--- verify.item_queries.first_tenant(after=False)
-SELECT min(store_items.tenant) AS tenant
-FROM store_items
-WHERE store_items.tenant != '~'
-
--- verify.item_queries.list_changes()
-SELECT embeddings.namespace, max(embeddings.change) AS last_change
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace > ?
-GROUP BY embeddings.namespace
-ORDER BY embeddings.namespace
-LIMIT ?
-OFFSET ?
-
--- verify.item_queries.list_items(after=True)
-SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored, (
-  SELECT coalesce(sum(embeddings.dimensions), ?) AS coalesce_1
-  FROM embeddings
-  WHERE embeddings.tenant = store_items.tenant
-  AND embeddings.namespace = store_items.namespace
-  AND embeddings."key" = store_items."key") AS numbers
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
-AND store_items.namespace >= ?
-AND (store_items.namespace > ?
-  OR store_items.namespace = ?
-  AND store_items."key" > ?)
-ORDER BY store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- verify.item_queries.list_items(after=False)
-SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored, (
-  SELECT coalesce(sum(embeddings.dimensions), ?) AS coalesce_1
-  FROM embeddings
-  WHERE embeddings.tenant = store_items.tenant
-  AND embeddings.namespace = store_items.namespace
-  AND embeddings."key" = store_items."key") AS numbers
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
-ORDER BY store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- verify.item_queries.list_orphans()
-SELECT embeddings.namespace, embeddings."key", count(*) AS orphans
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND NOT (EXISTS (
-    SELECT 1
-    FROM store_items
-    WHERE store_items.tenant = embeddings.tenant
-    AND store_items.namespace = embeddings.namespace
-    AND store_items."key" = embeddings."key"))
-GROUP BY embeddings.namespace, embeddings."key"
-ORDER BY embeddings.namespace, embeddings."key"
-LIMIT ?
-OFFSET ?
-
--- verify.item_queries.read_items()
-SELECT store_items."key", store_items.version, store_items.codec, store_items.checksum,
-  store_items.search_text, store_items.field_terms, store_items.value, store_items.created_at,
-  store_items.updated_at, store_items.expires_at, store_items.lifetime, CASE
-WHEN (CASE
-  WHEN (json_valid(store_items.meta) = 0) THEN 0
-  WHEN (json_type(store_items.meta) = 'object') THEN 1
-  ELSE 0 END = 1) THEN store_items.meta END AS meta
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" >= ?
-AND store_items."key" <= ?
-ORDER BY store_items."key"
-
--- verify.item_queries.read_vectors(native=True)
-SELECT embeddings."key", embeddings.field, embeddings.model, embeddings.part,
-  embeddings.dimensions, embeddings.vector AS vector
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings."key" >= ?
-AND embeddings."key" <= ?
-ORDER BY embeddings."key", embeddings.field, embeddings.model, embeddings.part
-
--- verify.queries.count_positions(scope=tenant)
-SELECT coalesce(sum(threads.next_seq - ?), ?) AS positions
-FROM threads
-WHERE threads.tenant = ?
-
--- verify.queries.count_positions(scope=thread)
-SELECT coalesce(sum(threads.next_seq - ?), ?) AS positions
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-
--- verify.queries.list_dangling()
-SELECT checkpoints.checkpoint_id, checkpoints.seq
-FROM checkpoints
-WHERE checkpoints.log_id = ?
-AND checkpoints.seq >= ?
-AND checkpoints.seq <= ?
-AND NOT (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = checkpoints.log_id
-    AND deltas.seq = checkpoints.seq
-    AND deltas.kind IN ('snapshot', 'delta')))
-ORDER BY checkpoints.seq
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_logs(scope=tenant, after=True)
-SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
-FROM threads
-WHERE threads.tenant = ?
-AND (threads.thread_id, threads.namespace, threads.log_id) > (?, ?, ?)
-ORDER BY threads.thread_id, threads.namespace, threads.log_id
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_logs(scope=tenant, after=False)
-SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
-FROM threads
-WHERE threads.tenant = ?
-ORDER BY threads.thread_id, threads.namespace, threads.log_id
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_logs(scope=thread, after=True)
-SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND (threads.thread_id, threads.namespace, threads.log_id) > (?, ?, ?)
-ORDER BY threads.thread_id, threads.namespace, threads.log_id
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_logs(scope=thread, after=False)
-SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-ORDER BY threads.thread_id, threads.namespace, threads.log_id
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_orphans(table=checkpoints)
-SELECT checkpoints.log_id, count(*) AS orphans, count(threads.log_id) AS strays
-FROM checkpoints LEFT OUTER
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = ?
-AND (threads.log_id IS NULL
-  OR threads.tenant != checkpoints.tenant)
-GROUP BY checkpoints.log_id
-ORDER BY checkpoints.log_id
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_orphans(table=deltas)
-SELECT deltas.log_id, count(*) AS orphans, count(threads.log_id) AS strays
-FROM deltas LEFT OUTER
-JOIN threads ON threads.log_id = deltas.log_id
-WHERE deltas.tenant = ?
-AND (threads.log_id IS NULL
-  OR threads.tenant != deltas.tenant)
-GROUP BY deltas.log_id
-ORDER BY deltas.log_id
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_positions()
-SELECT deltas.seq, length(deltas.payload) AS stored
-FROM deltas
-WHERE deltas.log_id = ?
-AND deltas.seq > ?
-ORDER BY deltas.seq
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_tenants(after=True)
-SELECT min(threads.tenant) AS tenant
-FROM threads
-WHERE threads.tenant > ?
-
--- verify.queries.list_tenants(after=False)
-SELECT min(threads.tenant) AS tenant
-FROM threads
-
--- verify.queries.prove_text_index(index=deltas_search)
-INSERT INTO deltas_search(deltas_search, rank)
-VALUES ('integrity-check', 1)
-
--- verify.queries.prove_text_index(index=checkpoints_meta)
-INSERT INTO checkpoints_meta(checkpoints_meta, rank)
-VALUES ('integrity-check', 1)
-
--- verify.queries.prove_text_index(index=store_items_search)
-INSERT INTO store_items_search(store_items_search, rank)
-VALUES ('integrity-check', 1)
-
--- verify.queries.read_chain_at()
-WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
-  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
-  FROM deltas
-  WHERE deltas.log_id = ?
-  AND deltas.seq = ?
-  UNION ALL
-  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
-    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
-  FROM chain
-  JOIN deltas AS base ON base.seq = chain.base_seq
-  AND base.seq < chain.seq
-  WHERE base.log_id = ?)
-SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
-  chain.payload
-FROM chain
-ORDER BY chain.seq
-
--- verify.queries.read_lineage()
-SELECT checkpoints.seq, parent.seq AS parent_at
-FROM checkpoints LEFT OUTER
-JOIN checkpoints AS parent ON parent.log_id = checkpoints.log_id
-AND parent.checkpoint_id = checkpoints.parent_id
-WHERE checkpoints.log_id = ?
-ORDER BY checkpoints.seq
-
--- verify.queries.read_log()
-SELECT threads.next_seq, threads.head_id, threads.deleted_at, threads.version, threads.epoch,
-  threads.created_at, threads.updated_at, threads.active_at, threads.expires_at,
-  threads.forked_from, threads.forked_seq, threads.tenant, threads.thread_id, threads.namespace,
-  CASE
-WHEN (json_valid(threads.meta) = 0) THEN 0
-WHEN (json_type(threads.meta) = 'object') THEN 1
-ELSE 0 END AS meta_readable, (
-  SELECT max(deltas.seq) AS max_1
-  FROM deltas
-  WHERE deltas.log_id = threads.log_id) AS last_row, (
-  SELECT max(deltas.seq) AS max_2
-  FROM deltas
-  WHERE deltas.log_id = threads.log_id
-  AND (deltas.kind NOT IN ('write'))) AS last_but_writes, (
-  SELECT max(checkpoints.seq) AS max_3
-  FROM checkpoints
-  WHERE checkpoints.log_id = threads.log_id) AS last_name, (
-  SELECT checkpoints.checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.log_id = threads.log_id
-  AND checkpoints.seq = (
-    SELECT max(later.seq) AS max_4
-    FROM checkpoints AS later
-    WHERE later.log_id = checkpoints.log_id)) AS newest_id
-FROM threads
-WHERE threads.log_id = ?
-
--- verify.queries.read_name_at()
-SELECT checkpoints.checkpoint_id
-FROM checkpoints
-WHERE checkpoints.log_id = ?
-AND checkpoints.seq = ?
-
--- verify.queries.read_rows()
-SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.radix, deltas.codec,
-  deltas.checksum, deltas.overwrites, deltas.entry_key, deltas.label, deltas.occurred_at,
-  deltas.stored_at, deltas.tenant, checkpoints.tenant AS named_tenant, checkpoints.checkpoint_id,
-  checkpoints.rests_on, under.seq AS rests_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.run_id, checkpoints.occurred_at AS named_occurred_at,
-  checkpoints.created_at AS named_created_at, CASE
-WHEN (json_valid(checkpoints.meta) = 0) THEN 0
-WHEN (json_type(checkpoints.meta) = 'object') THEN 1
-ELSE 0 END AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
-  parent.seq AS parent_at, (
-  SELECT max(child.seq) AS max_1
-  FROM deltas AS child
-  WHERE child.log_id = deltas.log_id
-  AND child.base_seq = deltas.seq) AS last_use, deltas.payload
-FROM deltas LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = deltas.log_id
-AND checkpoints.seq = deltas.seq LEFT OUTER
-JOIN deltas AS base ON base.log_id = deltas.log_id
-AND base.seq = deltas.base_seq LEFT OUTER
-JOIN checkpoints AS parent ON parent.log_id = checkpoints.log_id
-AND parent.checkpoint_id = checkpoints.parent_id LEFT OUTER
-JOIN checkpoints AS under ON under.log_id = checkpoints.log_id
-AND under.checkpoint_id = checkpoints.rests_on
-WHERE deltas.log_id = ?
-AND deltas.seq >= ?
-AND deltas.seq <= ?
-ORDER BY deltas.seq
-
--- verify.queries.rebuild_text_index(index=deltas_search, step=0)
-INSERT INTO deltas_search(deltas_search)
-VALUES ('delete-all')
-
--- verify.queries.rebuild_text_index(index=deltas_search, step=1)
-INSERT INTO deltas_search(rowid, search_text, scope)
-SELECT rowid, search_text, 'x' || lower(hex(deltas.tenant))
-FROM deltas
-WHERE search_text IS NOT NULL
-
--- verify.queries.rebuild_text_index(index=checkpoints_meta, step=0)
-INSERT INTO checkpoints_meta(checkpoints_meta)
-VALUES ('delete-all')
-
--- verify.queries.rebuild_text_index(index=checkpoints_meta, step=1)
-INSERT INTO checkpoints_meta(rowid, terms)
-SELECT rowid, (
-  SELECT group_concat(lower(hex(key || char(31) || CASE
-        WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
-        WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
-        ELSE type END)), ' ')
-  FROM json_each(checkpoints.meta))
-FROM checkpoints
-WHERE meta <> '{}'
-
--- verify.queries.rebuild_text_index(index=store_items_search, step=0)
-INSERT INTO store_items_search(store_items_search)
-VALUES ('delete-all')
-
--- verify.queries.rebuild_text_index(index=store_items_search, step=1)
-INSERT INTO store_items_search(rowid, scope, search_text, field_terms)
-SELECT rowid, 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)),
-  search_text, field_terms
-FROM store_items
-WHERE (store_items.search_text IS NOT NULL
-  OR store_items.field_terms IS NOT NULL)
-
--- verify.queries.storage_faults(which=pages)
-SELECT integrity_check AS fault
-FROM pragma_integrity_check(100)
-WHERE integrity_check <> 'ok'
-
--- verify.queries.storage_faults(which=references)
-SELECT count(*) || ' rows of ' || "table" || ' refer to rows of ' || "parent" || ' that are not there' AS fault
-FROM pragma_foreign_key_check
-WHERE "parent" NOT IN ('threads', 'store_items')
-GROUP BY "table", "parent"
-
--- verify.queries.text_unfindable(index=deltas_search)
-SELECT deltas.seq AS seq
-FROM deltas
-WHERE log_id = ?
-AND seq BETWEEN ?
-AND ?
-AND search_text IS NOT NULL
-AND NOT EXISTS (
-  SELECT 1
-  FROM deltas_search
-  WHERE deltas_search.rowid = deltas.rowid
-  AND deltas_search MATCH 'scope : "' || 'x' || lower(hex(deltas.tenant)) || '" AND search_text : ' || '"' || CASE
-  WHEN length(deltas.search_text) <= 200 THEN deltas.search_text
-  ELSE rtrim(substr(deltas.search_text, 1, 200), replace(substr(deltas.search_text, 1, 200), ' ',
-        '')) END || '"')
-ORDER BY seq
-
--- verify.queries.text_unfindable(index=checkpoints_meta)
-SELECT checkpoints.seq AS seq
-FROM checkpoints
-WHERE log_id = ?
-AND seq BETWEEN ?
-AND ?
-AND meta <> '{}'
-AND json_valid(meta)
-AND NOT EXISTS (
-  SELECT 1
-  FROM checkpoints_meta
-  WHERE checkpoints_meta.rowid = checkpoints.rowid
-  AND checkpoints_meta MATCH (
-    SELECT group_concat(lower(hex(key || char(31) || CASE
-          WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
-          WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
-          ELSE type END)), ' ')
-    FROM json_each(checkpoints.meta)))
-ORDER BY seq
-
--- verify.queries.text_unfindable(index=store_items_search)
-SELECT store_items.key AS key
-FROM store_items
-WHERE tenant = ?
-AND namespace = ?
-AND key BETWEEN ?
-AND ?
-AND (store_items.search_text IS NOT NULL
-  OR store_items.field_terms IS NOT NULL)
-AND NOT EXISTS (
-  SELECT 1
-  FROM store_items_search
-  WHERE store_items_search.rowid = store_items.rowid
-  AND store_items_search MATCH 'scope : "' || 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)) || '"' || CASE
-  WHEN store_items.search_text IS NULL THEN ''
-  ELSE ' AND search_text : ' || '"' || CASE
-  WHEN length(store_items.search_text) <= 200 THEN store_items.search_text
-  ELSE rtrim(substr(store_items.search_text, 1, 200), replace(substr(store_items.search_text, 1,
-          200), ' ', '')) END || '"' END || CASE
-  WHEN store_items.field_terms IS NULL THEN ''
-  ELSE ' AND field_terms : ' || '"' || CASE
-  WHEN length(store_items.field_terms) <= 200 THEN store_items.field_terms
-  ELSE rtrim(substr(store_items.field_terms, 1, 200), replace(substr(store_items.field_terms, 1,
-          200), ' ', '')) END || '"' END)
-ORDER BY key

@@ -14,6 +14,7 @@ from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec.field_terms import FieldTerms
 from memalchemy.codec.values import pointer
 from memalchemy.database import WRITE_ROWS, Database, HostConnection
+from memalchemy.database.sqlite_shrink import erase_deleted_bytes
 from memalchemy.dialects import Dialect
 from memalchemy.events import Event
 from memalchemy.filters import Filter
@@ -33,7 +34,6 @@ from memalchemy.search.scope import (
     of_item,
     scope_binds,
 )
-from memalchemy.space.reclaiming import erase_remains
 from memalchemy.statements import Program, statement
 
 _log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ async def erase(
             cache.drop_thread(db.tenant, found)
         if metadata is not None:
             erased += await _erase_items_with(db, metadata, connection, event)
-    for left in () if connection is not None else await erase_remains(db, event):
+    for left in () if connection is not None else await erase_deleted_bytes(db, event):
         event.details["remains"] = True
         _log.warning(
             "the rows were erased, but the file may still hold what was in them: %s (%s)",

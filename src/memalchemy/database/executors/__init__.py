@@ -1,1 +1,1 @@
-"""The roads to a database: how a program of statements is executed on each of them."""
+"""Executors: each runs programs on the connections of one road to a database."""

@@ -108,9 +108,9 @@ async def test_a_dry_run_says_what_is_under_which_key_and_changes_nothing(opened
     uses = {use.state: (use.key_id, use.rows, use.items) for use in report.uses}
     assert uses == {
         "plaintext": (None, ROWS, ITEMS),
-        "given": (Keyring([OLD]).leading[1:].hex(), 0, 1),
-        "first": (Keyring([NEW]).leading[1:].hex(), 0, 1),
-        "missing": (Keyring([THIRD]).leading[1:].hex(), 0, 1),
+        "given": (Keyring([OLD]).prefix[1:].hex(), 0, 1),
+        "first": (Keyring([NEW]).prefix[1:].hex(), 0, 1),
+        "missing": (Keyring([THIRD]).prefix[1:].hex(), 0, 1),
     }
     assert (report.left, report.rotated) == (ROWS + ITEMS + 2, 0)
     assert await rows(db, "store_items") == before
@@ -201,7 +201,7 @@ async def test_of_all_tenants_each_is_rotated_or_only_ones_own(opened: Open) -> 
 async def test_a_damaged_row_is_left_and_counted_and_the_others_are_rotated(opened: Open) -> None:
     db = await opened(keys=[OLD])
     await fill(db)
-    damaged = b"\x01" + Keyring([OLD]).leading[1:] + b"x" * 60
+    damaged = b"\x01" + Keyring([OLD]).prefix[1:] + b"x" * 60
     await change(db, "UPDATE store_items SET value = :v WHERE key = 'one'", v=damaged)
 
     report = await rotate_keys(await opened(keys=[NEW, OLD]))

@@ -212,6 +212,76 @@ AND threads.thread_id = :k_thread_id
 ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
+-- checkpoints.listing.list_by_id(scope=namespace, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND checkpoints.checkpoint_id < :p_until
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND checkpoints.checkpoint_id < :p_until
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
 -- checkpoints.listing.list_by_id(scope=tenant, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,

@@ -242,6 +242,70 @@ AND threads.thread_id = $5::VARCHAR
 ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
 LIMIT $6
 
+-- checkpoints.listing.list_by_id(scope=namespace, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND checkpoints.checkpoint_id < $4::VARCHAR
+AND (checkpoints.checkpoint_id < $5::VARCHAR
+  OR checkpoints.checkpoint_id = $5::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND checkpoints.checkpoint_id < $4::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND (checkpoints.checkpoint_id < $4::VARCHAR
+  OR checkpoints.checkpoint_id = $4::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
 -- checkpoints.listing.list_by_id(scope=tenant, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,

@@ -254,6 +254,74 @@ ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
 
+-- checkpoints.listing.list_by_id(scope=namespace, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND checkpoints.checkpoint_id < ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND checkpoints.checkpoint_id < ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
 -- checkpoints.listing.list_by_id(scope=tenant, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,

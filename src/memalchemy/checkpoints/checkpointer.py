@@ -373,7 +373,7 @@ class Checkpointer:
         Args:
             order: ``"position"``: as they were saved. ``"id"``: by their ids, the highest first,
                 for hosts whose ids are in order of time; *before* may be any id then, and a
-                *thread_id* of ``None`` is all threads.
+                *thread_id* of ``None`` is all threads of the namespace.
             below: in the namespaces under this one, too; in the order of ids only.
 
         Raises:
@@ -426,7 +426,10 @@ class Checkpointer:
         connection: HostConnection | None,
     ) -> Any:
         _check_optional(before)
-        scope = "tenant" if thread_id is None else "thread" if below else "log"
+        if thread_id is None:
+            scope = "tenant" if below else "namespace"
+        else:
+            scope = "thread" if below else "log"
         binds = self._reaching(below) | {"p_until": before}
         if thread_id is not None:
             log = self._log(thread_id)

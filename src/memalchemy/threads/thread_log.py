@@ -182,6 +182,8 @@ class ThreadLog:
         Their positions are new ones. Otherwise as `append`; without entries it cuts off the end.
         Another log of the thread, *clearing*, loses its entries in the same transaction.
         """
+        if clearing is not None and not isinstance(clearing, ThreadLog):
+            raise TypeError(f"clearing is a ThreadLog, not {type(clearing).__name__}")
         given = list(entries) if isinstance(entries, list) else [entries]
         return await self._place(
             "thread.replace",

@@ -17,24 +17,51 @@ from memalchemy.contracts import Advice, Progress
 from memalchemy.database.database import Database
 from memalchemy.database.intent import MAINTENANCE
 from memalchemy.dialects import Dialect
+from memalchemy.errors import MemalchemyError
 from memalchemy.events import Event
 from memalchemy.statements import program_of, statement
 
 INCREMENTAL = 2
 """The value of ``auto_vacuum`` in a file that can shrink step by step."""
 
+REWRITTEN_BYTES = 256 * 1024 * 1024
+"""The size up to which erasing rewrites a file, which takes a second or two."""
+
 LOG_ATTEMPTS = 10
 """The number of attempts to empty a write-ahead log that others are using."""
 
 
 async def erase_deleted_bytes(db: Database, event: Event) -> list[Advice]:
-    """Remove the bytes of deleted rows from a SQLite file, and return what could not be done.
+    """Rewrite a SQLite file without the bytes of deleted rows; return what could not be done.
+
+    SQLite overwrites what it deletes (``secure_delete``), but a row that it has moved to another
+    page stays in the unused part of the old one, and no deletion finds it there. A file that is
+    larger than `REWRITTEN_BYTES` is not rewritten, because writers would wait for long.
 
     Does nothing on a server, in memory and on a host's engine.
     """
-    if db.file_bytes is None or db.dialect.maintenance("pages") is None:
+    size = db.file_bytes
+    if size is None or db.dialect.maintenance("pages") is None:
         return []
-    return await shrink_file(db, event)
+    advice = []
+    if obstacle := await _rewrite(db, size, event):
+        reason = (
+            f"{obstacle}, and parts of deleted rows may be left in the unused part of its pages"
+        )
+        advice.append(Advice(reason, ("memalchemy vacuum --full",)))
+    return advice + await shrink_file(db, event)
+
+
+async def _rewrite(db: Database, size: int, event: Event) -> str | None:
+    """Rewrite a file; return the reason if it could not be done."""
+    if size > REWRITTEN_BYTES:
+        return f"the file has {size:,} bytes, too many to be rewritten while writers wait"
+    try:
+        rewrite = partial(program_of, file_step(db.dialect, what="whole"))
+        await db.run(rewrite, MAINTENANCE, event=event)
+    except MemalchemyError as error:
+        return f"the file could not be rewritten ({error})"
+    return None
 
 
 async def shrink_file(
@@ -121,7 +148,7 @@ def file_pages(d: Dialect) -> Executable | None:
     return d.maintenance("pages")
 
 
-@statement(what=("give", "patience", "log"))
+@statement(what=("incremental", "whole", "give", "patience", "log"))
 def file_step(d: Dialect, what: str) -> Executable | None:
-    """Step of shrinking a file: give free pages back; set how long to wait; empty the log."""
+    """Step of shrinking: auto_vacuum; VACUUM; give pages back; patience; empty the log."""
     return d.maintenance(what)

@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from memalchemy.contracts import Advice, Progress
 from memalchemy.database import MAINTENANCE, Database
-from memalchemy.database.sqlite_shrink import file_pages, pause_for_others, shrink_file
+from memalchemy.database.sqlite_shrink import file_pages, file_step, pause_for_others, shrink_file
 from memalchemy.dialects import TEXT_INDEXES, Dialect
 from memalchemy.errors import CapabilityMissing
 from memalchemy.events import Event, operation
@@ -290,9 +290,9 @@ async def _merge_text_index(db: Database, index: str, event: Event) -> None:
     d = db.dialect
 
     def merge(verb: str) -> Program[int]:
-        (before,) = yield file_step(d, what="changes"), None
-        yield file_step(d, what=f"{verb} {index}"), None
-        (after,) = yield file_step(d, what="changes"), None
+        (before,) = yield merge_step(d, what="changes"), None
+        yield merge_step(d, what=f"{verb} {index}"), None
+        (after,) = yield merge_step(d, what="changes"), None
         return int(after.changes - before.changes)
 
     verb = "start"
@@ -486,17 +486,15 @@ def sizes(d: Dialect, exact: bool) -> Executable | None:
     return d.sizes(exact)
 
 
-FILE_STEPS = (
+MERGE_STEPS = (
     "changes",
-    "incremental",
-    "whole",
     *(f"{verb} {index}" for verb in ("start", "merge") for index in TEXT_INDEXES),
 )
 
 
-@statement(what=FILE_STEPS)
-def file_step(d: Dialect, what: str) -> Executable | None:
-    """Step of reclaiming a file: count changes; set auto_vacuum; VACUUM; merge a text index."""
+@statement(what=MERGE_STEPS)
+def merge_step(d: Dialect, what: str) -> Executable | None:
+    """Step of merging a text index: count changes; merge some of its segments."""
     return d.maintenance(what)
 
 

@@ -1,4 +1,7 @@
-"""The table of contents of the work: plain `nox` runs all of it, `nox -l` lists it."""
+"""The table of contents of the work: plain `nox` checks a change, `nox -s release` a release.
+
+`nox -l` lists all sessions. `nox -s sqlite -- tests/behaviour -k search` runs a few tests.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,17 @@ import os
 import nox
 
 nox.options.default_venv_backend = "uv|virtualenv"
-nox.options.sessions = [
-    "lint",
-    "types",
-    "architecture",
-    "tests",
-    "tests-sync",
-    "strict-oracle",
-    "tests-encrypted",
-    "tests-lowest",
-    "integrations",
-    "wheel",
+CHANGE = ["lint", "types", "architecture", "sqlite", "postgres", "wheel"]
+RELEASE = [
+    "long",
+    "sync",
+    "encrypted",
+    "oracle",
+    "lowest",
+    "frameworks",
+    "pythons",
 ]
+nox.options.sessions = ["plan", *CHANGE]
 
 EXTRAS = ".[all]"
 FRAMEWORKS = "langgraph,openai-agents,locus,lauren-ai,lazybridge,llm-agents-from-scratch"
@@ -27,10 +29,18 @@ LOWEST_EXTRAS = ".[postgres,encryption,server,plot]"
 # Processes that share the tests, each with a PostgreSQL of its own; a server of yours has one.
 YOURS = {"POSTGRES_URL", "ORACLE_URL"} & {*os.environ}
 WORKERS = 0 if YOURS else min(os.cpu_count() or 1, 4)
-# Each dialect is reached in two ways. The behaviour runs on the first two as it is, and on the
-# others through memalchemy.sync.
-FIRST, OTHERS = ("sqlite", "postgresql"), ("sqlite-memory", "psycopg")
-BEHAVIOUR = ("--databases", ",".join(FIRST), "tests/behaviour")
+# The driver's type checks are asked through private names of this version.
+ORACLE_DRIVER = "oracledb==26.1.0"
+NO_FRAMEWORKS = "--ignore=tests/integrations"
+SHORT = ("--length", "short", NO_FRAMEWORKS)
+BEHAVIOUR = ("--length", "any", "tests/behaviour")
+
+
+@nox.session(venv_backend="none")
+def plan(session: nox.Session) -> None:
+    """Say what plain nox runs, and how long it takes."""
+    session.log(f"plain nox runs {', '.join(CHANGE)}: about 12 minutes on two cores")
+    session.log(f"nox -s release runs {', '.join(RELEASE)} besides: an hour or more")
 
 
 @nox.session
@@ -56,94 +66,99 @@ def architecture(session: nox.Session) -> None:
 
 
 @nox.session
-def tests(session: nox.Session) -> None:
-    """Every test, on SQLite and PostgreSQL, and Oracle compiled; ORACLE_URL runs it live too."""
-    # The driver's type checks are asked through private names of this version.
-    no_integrations = "--ignore=tests/integrations"
-    first, others = (("--databases", ",".join(ways)) for ways in (FIRST, OTHERS))
-    _tests(session, EXTRAS, "oracledb==26.1.0", only=(*first, no_integrations))
+def sqlite(session: nox.Session) -> None:
+    """Every test that needs no server: all of SQLite's, and Oracle's compiled statements."""
+    only = ("--databases", "sqlite", "--server", "none", *SHORT)
+    _tests(session, EXTRAS, ORACLE_DRIVER, only=only)
+
+
+@nox.session
+def postgres(session: nox.Session) -> None:
+    """Every test that needs a PostgreSQL server, with asyncpg."""
+    only = ("--databases", "postgresql", "--server", "only", *SHORT)
+    _tests(session, EXTRAS, ORACLE_DRIVER, only=only)
+
+
+@nox.session(default=False)
+def oracle(session: nox.Session) -> None:
+    """The behaviour with Oracle's programs and habits, and on the Oracle that ORACLE_URL names."""
+    if "ORACLE_URL" in os.environ:  # docs/oracle.md says how
+        only = ("--databases", "oracle", "tests/behaviour", "tests/durability/test_processes.py")
+        _tests(session, EXTRAS, "oracledb", only=only)
+        return
+    strict, habits = ("--strict-oracle", "--databases"), "tests/oracle/habits.py"
+    _tests(session, EXTRAS, ORACLE_DRIVER, only=(*strict, "sqlite", "tests/behaviour", habits))
     if session.posargs:
         return
-    # What has no synchronous face, and what is not behaviour, on the other two.
-    _pytest(session, *others, "-m", "asyncio_only", "tests/behaviour")
-    _pytest(
-        session, *others, "-k", " or ".join(OTHERS), no_integrations, "--ignore=tests/behaviour"
-    )
-
-
-@nox.session(name="tests-sync")
-def tests_sync(session: nox.Session) -> None:
-    """The behaviour again, through memalchemy.sync."""
-    only = ("--face", "sync", "--databases", ",".join(OTHERS), "tests/behaviour")
-    _tests(session, EXTRAS, "oracledb==26.1.0", only=only)
-
-
-@nox.session(name="strict-oracle")
-def strict_oracle(session: nox.Session) -> None:
-    """The behaviour with Oracle's programs and habits, on SQLite and PostgreSQL."""
-    strict, habits = ("--strict-oracle", "--databases"), "tests/oracle/habits.py"
-    only = (*strict, "sqlite", "tests/behaviour", habits)
-    _tests(session, EXTRAS, "oracledb==26.1.0", only=only)
     names = ("order", "removing", "branching", "database_transactions")
     names += ("store_conditions", "store_batches")
     some = [f"tests/behaviour/test_{name}.py" for name in names]
     _pytest(session, *strict, "postgresql", *some, habits)
 
 
-@nox.session(name="tests-encrypted")
-def tests_encrypted(session: nox.Session) -> None:
-    """The behaviour with everything encrypted, on SQLite."""
-    only = ("--encrypted", "--databases", "sqlite", "tests/behaviour")
-    _tests(session, EXTRAS, "oracledb==26.1.0", only=only)
-
-
 @nox.session(default=False)
-def sqlite(session: nox.Session) -> None:
-    """The behaviour on SQLite, in a file and in memory."""
-    only = ("--databases", "sqlite,sqlite-memory", "tests/behaviour")
-    _tests(session, EXTRAS, only=only)
-
-
-@nox.session(default=False)
-def postgres(session: nox.Session) -> None:
-    """The behaviour on PostgreSQL, with asyncpg and with psycopg."""
-    _tests(session, EXTRAS, only=("--databases", "postgresql,psycopg", "tests/behaviour"))
-
-
-@nox.session(default=False)
-def oracle(session: nox.Session) -> None:
-    """The behaviour on the Oracle that ORACLE_URL names: docs/oracle.md."""
-    if "ORACLE_URL" not in os.environ:
-        session.error("set ORACLE_URL; docs/oracle.md says how")
-    only = ("--databases", "oracle", "tests/behaviour", "tests/durability/test_processes.py")
-    _tests(session, EXTRAS, "oracledb", only=only)
-
-
-@nox.session(name="tests-python", python=["3.11", "3.12", "3.13", "3.14"], default=False)
-def tests_python(session: nox.Session) -> None:
-    """Every test on each Python that is supported and installed here."""
-    _tests(session, EXTRAS, "oracledb==26.1.0")
-
-
-@nox.session(name="tests-sqlalchemy20", default=False)
-def tests_sqlalchemy20(session: nox.Session) -> None:
-    """The behaviour on the newest SQLAlchemy 2.0; tests-lowest runs it on the oldest."""
-    # The Oracle driver alone: its extra asks for SQLAlchemy 2.1.
-    _tests(session, LOWEST_EXTRAS, "oracledb", "sqlalchemy[asyncio]~=2.0.0", only=BEHAVIOUR)
-
-
-@nox.session(name="tests-lowest")
-def tests_lowest(session: nox.Session) -> None:
-    """The behaviour on the lowest versions that pyproject.toml allows."""
-    lowest = _lower_bounds(session)
-    _tests(session, LOWEST_EXTRAS, "oracledb", *lowest, only=(*BEHAVIOUR, "tests/cli"))
-
-
-@nox.session
-def integrations(session: nox.Session) -> None:
+def frameworks(session: nox.Session) -> None:
     """The adapters under their frameworks, and the frameworks' own tests upon them."""
     session.install(*nox.project.dependency_groups(nox.project.load_toml(), "frameworks"))
-    _tests(session, f".[all,{FRAMEWORKS}]", "oracledb==26.1.0", only=("tests/integrations",))
+    _tests(session, f".[all,{FRAMEWORKS}]", ORACLE_DRIVER, only=("tests/integrations",))
+
+
+@nox.session(venv_backend="none", default=False)
+def release(session: nox.Session) -> None:
+    """What a release asks for besides: long tests, all faces, lowest versions, every Python."""
+    for name in RELEASE:
+        session.notify(name)
+
+
+@nox.session(default=False)
+def long(session: nox.Session) -> None:
+    """The long tests: kills, cut connections, soaks; and psycopg and SQLite in memory."""
+    longest = ("--databases", "sqlite,postgresql", "--length", "long", NO_FRAMEWORKS)
+    _tests(session, EXTRAS, ORACLE_DRIVER, only=longest)
+    if session.posargs:
+        return
+    others = ("--databases", "sqlite-memory,psycopg", "--length", "any")
+    # What has a synchronous face is asked through it there, by the session sync.
+    _pytest(session, *others, "-m", "asyncio_only", "tests/behaviour")
+    beside = (NO_FRAMEWORKS, "--ignore=tests/behaviour")
+    _pytest(session, *others, "-k", "sqlite-memory or psycopg", *beside)
+
+
+@nox.session(default=False)
+def sync(session: nox.Session) -> None:
+    """The behaviour through memalchemy.sync, with psycopg and SQLite in memory."""
+    only = ("--face", "sync", "--databases", "sqlite-memory,psycopg", *BEHAVIOUR)
+    _tests(session, EXTRAS, ORACLE_DRIVER, only=only)
+
+
+@nox.session(default=False)
+def encrypted(session: nox.Session) -> None:
+    """The behaviour with everything encrypted, on SQLite."""
+    only = ("--encrypted", "--databases", "sqlite", *BEHAVIOUR)
+    _tests(session, EXTRAS, ORACLE_DRIVER, only=only)
+
+
+@nox.session(default=False)
+def lowest(session: nox.Session) -> None:
+    """The behaviour on the lowest versions that pyproject.toml allows."""
+    bounds = _lower_bounds(session)
+    only = ("--databases", "sqlite,postgresql", *BEHAVIOUR, "tests/cli")
+    _tests(session, LOWEST_EXTRAS, "oracledb", *bounds, only=only)
+
+
+@nox.session(default=False)
+def sqlalchemy20(session: nox.Session) -> None:
+    """The behaviour on the newest SQLAlchemy 2.0; lowest runs it on the oldest."""
+    # The Oracle driver alone: its extra asks for SQLAlchemy 2.1.
+    only = ("--databases", "sqlite,postgresql", *BEHAVIOUR)
+    _tests(session, LOWEST_EXTRAS, "oracledb", "sqlalchemy[asyncio]~=2.0.0", only=only)
+
+
+@nox.session(python=["3.11", "3.12", "3.13", "3.14"], default=False)
+def pythons(session: nox.Session) -> None:
+    """Every test that needs no server, on each Python that is supported and installed here."""
+    only = ("--databases", "sqlite", "--server", "none", *SHORT)
+    _tests(session, EXTRAS, ORACLE_DRIVER, only=only)
 
 
 @nox.session
@@ -156,7 +171,7 @@ def wheel(session: nox.Session) -> None:
         (os.path.join(dist, name) for name in os.listdir(dist) if name.endswith(".whl")),
         key=os.path.getmtime,
     )
-    session.run("python", "-m", "pip", "install", "--quiet", "--force-reinstall", built)
+    session.install("--force-reinstall", built)
     session.chdir(dist)  # so that the checkout is not what is imported
     session.run("memalchemy", "demo", "--no-color")
 
@@ -187,7 +202,9 @@ def _tests(session: nox.Session, *packages: str, only: tuple[str, ...] = ()) -> 
     session.install(*packages)
     session.install(*nox.project.dependency_groups(nox.project.load_toml(), "test"))
     if session.posargs:
-        _pytest(session, *session.posargs, workers=0)
+        # Arguments of yours name the tests; the session still says on what they run.
+        options = [word for word in only if not word.startswith("tests/")]
+        _pytest(session, *options, "--length", "any", *session.posargs, workers=0)
     else:
         _pytest(session, *only)
 

@@ -36,6 +36,25 @@ if "MEMALCHEMY_EXAMPLES" not in os.environ:
 APPLICATION = "ma_application"
 DATABASES = ("sqlite", "sqlite-memory", "postgresql", "psycopg")
 
+LONG = {
+    "behaviour/test_hostile_cells.py",
+    "behaviour/test_shared_transactions.py",
+    "behaviour/test_sync_processes.py",
+    "durability/test_connections.py",
+    "durability/test_crowded.py",
+    "durability/test_each_statement.py",
+    "durability/test_full.py",
+    "durability/test_kill.py",
+    "durability/test_log_processes.py",
+    "durability/test_processes.py",
+    "durability/test_pruning_beside_savers.py",
+    "durability/test_shared_transactions_soak.py",
+    "durability/test_slow.py",
+    "durability/test_store_processes.py",
+    "migrations/test_rolling_upgrade.py",
+}
+"""Soaks, kills and matrices: minutes each, run before a release and whenever they are named."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -46,6 +65,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--databases",
         help=f"which databases to run the behavioural suite on, of {', '.join(DATABASES)}, oracle",
+    )
+    parser.addoption(
+        "--server",
+        choices=("any", "none", "only"),
+        default="any",
+        help="leave out the tests that need a PostgreSQL server, or run these only",
+    )
+    parser.addoption(
+        "--length",
+        choices=("any", "short", "long"),
+        default="any",
+        help="leave out the files of tests that take minutes (LONG in tests/conftest.py), or run "
+        "these only",
     )
     parser.addoption(
         "--strict-oracle",
@@ -98,12 +130,34 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _leave_out(config, items, "own_keys")
     if config.getoption("--face") == "sync":
         _leave_out(config, items, "asyncio_only")
+    if (server := config.getoption("--server")) != "any":
+        _keep(config, items, lambda item: needs_a_server(item) == (server == "only"))
+    if (length := config.getoption("--length")) != "any":
+        _keep(config, items, lambda item: is_long(item) == (length == "long"))
+
+
+def needs_a_server(item: pytest.Item) -> bool:
+    """Whether a test is of a PostgreSQL server; without its parameters it may need none."""
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    of_a_server = {"postgresql", "psycopg", "asyncpg"} & {p for p in parameters if type(p) is str}
+    return bool(of_a_server) or "postgres" in getattr(item, "fixturenames", ())
+
+
+def is_long(item: pytest.Item) -> bool:
+    """Whether a test is in one of the files that take minutes."""
+    return item.path.relative_to(Path(__file__).parent).as_posix() in LONG
 
 
 def _leave_out(config: pytest.Config, items: list[pytest.Item], marker: str) -> None:
-    left_out = [item for item in items if item.get_closest_marker(marker)]
+    _keep(config, items, lambda item: item.get_closest_marker(marker) is None)
+
+
+def _keep(
+    config: pytest.Config, items: list[pytest.Item], is_kept: Callable[[pytest.Item], bool]
+) -> None:
+    left_out = [item for item in items if not is_kept(item)]
     config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in left_out]
+    items[:] = [item for item in items if is_kept(item)]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -49,7 +49,7 @@ def test_commands_are_found_on_most_pages() -> None:
         ("```sh\nmemalchemy grants app | psql && python -m memalchemy ceck\n```", "'ceck'"),
         ("`alembic upgrad head`", "invalid choice: 'upgrad'"),
         ("`nox -s mysql`", "invalid choice: 'mysql'"),
-        ("`nox -s tests -- --database sqlite`", "no option --database"),
+        ("`nox -s sqlite -- --database sqlite`", "no option --database"),
         ("`pytest tests/behaviour/test_nothing.py`", "there is no"),
         ('`pip install "memalchemy[postgresql]"`', "no extra 'postgresql'"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import secrets
 import sqlite3
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import psycopg
 import pytest
 
 from memalchemy import Checkpointer, Database, Store, ThreadLog, events, space
+from memalchemy.database import sqlite_shrink
 from servers import Postgres
 
 pytestmark = [
@@ -95,6 +97,44 @@ async def test_nothing_is_left_in_a_sqlite_file(path: Path, how: str) -> None:
             assert await Store(db).search(("facts",), "kept 7", prefix=True)
 
 
+async def fill_with_growing_rows(db: Database) -> Traces:
+    """Items that are replaced in any order, whose rows SQLite moves from page to page for that."""
+    traces, order, store = Traces(), random.Random(1), Store(db)
+    for _ in range(2):
+        for number in order.sample(range(400), 400):
+            about = {"subject": SUBJECT if number % 2 else "another"}
+            value = order.randbytes(order.randint(2500, 5000))
+            if number % 2:
+                traces.made += [value[:24], value[-24:]]
+            await store.put(("facts",), f"k{number:03}", {"blob": value}, about)
+    return traces
+
+
+async def test_nothing_is_left_of_rows_that_were_moved_from_page_to_page(path: Path) -> None:
+    async with Database(f"sqlite:///{path}") as db:
+        traces = await fill_with_growing_rows(db)
+
+        await Checkpointer(db).forget(metadata={"subject": SUBJECT})
+
+        assert traces.in_(files_of(path)) == []
+        assert await Store(db).count(("facts",)) == 200
+
+
+async def test_a_file_that_is_too_large_to_be_rewritten_is_named(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sqlite_shrink, "REWRITTEN_BYTES", 4096)
+    async with Database(f"sqlite:///{path}") as db:
+        traces = await fill_with_growing_rows(db)
+
+        await Checkpointer(db).forget(metadata={"subject": SUBJECT})
+
+        assert "memalchemy vacuum --full" in caplog.text
+        assert traces.in_(files_of(path)) != []
+        await space.reclaim(db, full=True)
+        assert traces.in_(files_of(path)) == []
+
+
 async def test_a_deleted_thread_leaves_its_ids_once_the_file_is_vacuumed(path: Path) -> None:
     async with Database(f"sqlite:///{path}") as db:
         traces = await fill(db)
@@ -102,7 +142,7 @@ async def test_a_deleted_thread_leaves_its_ids_once_the_file_is_vacuumed(path: P
         for number in range(30):
             await Store(db).delete(("facts", f"n{number % 4}"), f"k{number}")
 
-        await space.reclaim(db)
+        await space.reclaim(db, full=True)
 
         content = files_of(path)
         assert traces.in_(content) == []
@@ -122,7 +162,7 @@ async def test_a_log_that_somebody_reads_is_told_and_emptied_later(
         assert "memalchemy vacuum" in caplog.text
         assert SUBJECT not in caplog.text
         reader.close()
-        await space.reclaim(db)
+        await space.reclaim(db, full=True)
         assert traces.in_(files_of(path)) == []
 
 
@@ -171,7 +211,7 @@ async def test_nothing_is_left_in_the_files_of_postgresql_after_a_full_vacuum(
         async with Database(url, migrate="off") as db:
             await db.migrate()
             traces = await fill(db)
-            await space.reclaim(db)
+            await space.reclaim(db, full=True)
             assert len(traces.in_(relation_files(postgres, url))) > len(traces.made) / 2
 
             await Checkpointer(db).forget(metadata={"subject": SUBJECT})

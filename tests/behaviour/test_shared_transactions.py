@@ -587,7 +587,10 @@ async def test_a_transaction_that_is_cancelled_again_and_again_while_it_ends_har
     for n in range(24):
         leaving = asyncio.Event()
         holder = asyncio.create_task(block(n, leaving))
-        await leaving.wait()
+        leaves = asyncio.create_task(leaving.wait())
+        await asyncio.wait([holder, leaves], return_when=asyncio.FIRST_COMPLETED)
+        if not leaving.is_set():
+            await holder  # its error is the test's
         await steps(n // 3)
         outside = asyncio.create_task(do(on, "put", f"beside {n}.put"))
         for _ in range((1, 2, 4)[n % 3]):

@@ -1,6 +1,6 @@
 """File systems of a few megabytes that can grow. Mounting one takes root, so tests may be skipped.
 
-``sudo nox -s tests`` or a container with CAP_SYS_ADMIN runs them.
+``sudo nox -s long`` or a container with CAP_SYS_ADMIN runs them.
 """
 
 from __future__ import annotations

@@ -1084,6 +1084,12 @@ SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum
 FROM pragma_page_count AS p, pragma_freelist_count AS f, pragma_page_size AS s,
   pragma_auto_vacuum AS a
 
+-- database.sqlite_shrink.file_step(what=incremental)
+PRAGMA auto_vacuum = INCREMENTAL
+
+-- database.sqlite_shrink.file_step(what=whole)
+VACUUM
+
 -- database.sqlite_shrink.file_step(what=give)
 PRAGMA incremental_vacuum(500)
 
@@ -4496,39 +4502,6 @@ SELECT count(*)
 FROM pragma_module_list
 WHERE name = 'dbstat'
 
--- maintenance.space.file_step(what=changes)
-SELECT total_changes() AS changes
-
--- maintenance.space.file_step(what=incremental)
-PRAGMA auto_vacuum = INCREMENTAL
-
--- maintenance.space.file_step(what=whole)
-VACUUM
-
--- maintenance.space.file_step(what=start deltas_search)
-INSERT INTO deltas_search(deltas_search, rank)
-VALUES ('merge', -500)
-
--- maintenance.space.file_step(what=start checkpoints_meta)
-INSERT INTO checkpoints_meta(checkpoints_meta, rank)
-VALUES ('merge', -500)
-
--- maintenance.space.file_step(what=start store_items_search)
-INSERT INTO store_items_search(store_items_search, rank)
-VALUES ('merge', -500)
-
--- maintenance.space.file_step(what=merge deltas_search)
-INSERT INTO deltas_search(deltas_search, rank)
-VALUES ('merge', 500)
-
--- maintenance.space.file_step(what=merge checkpoints_meta)
-INSERT INTO checkpoints_meta(checkpoints_meta, rank)
-VALUES ('merge', 500)
-
--- maintenance.space.file_step(what=merge store_items_search)
-INSERT INTO store_items_search(store_items_search, rank)
-VALUES ('merge', 500)
-
 -- maintenance.space.measure_checkpoints()
 SELECT count(*) AS checkpoints, coalesce(sum(CASE
     WHEN (deltas.kind IN ('snapshot')) THEN ?
@@ -4584,6 +4557,33 @@ OFFSET ?
 SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), ?) AS numbers
 FROM embeddings
 WHERE embeddings.tenant = ?
+
+-- maintenance.space.merge_step(what=changes)
+SELECT total_changes() AS changes
+
+-- maintenance.space.merge_step(what=start deltas_search)
+INSERT INTO deltas_search(deltas_search, rank)
+VALUES ('merge', -500)
+
+-- maintenance.space.merge_step(what=start checkpoints_meta)
+INSERT INTO checkpoints_meta(checkpoints_meta, rank)
+VALUES ('merge', -500)
+
+-- maintenance.space.merge_step(what=start store_items_search)
+INSERT INTO store_items_search(store_items_search, rank)
+VALUES ('merge', -500)
+
+-- maintenance.space.merge_step(what=merge deltas_search)
+INSERT INTO deltas_search(deltas_search, rank)
+VALUES ('merge', 500)
+
+-- maintenance.space.merge_step(what=merge checkpoints_meta)
+INSERT INTO checkpoints_meta(checkpoints_meta, rank)
+VALUES ('merge', 500)
+
+-- maintenance.space.merge_step(what=merge store_items_search)
+INSERT INTO store_items_search(store_items_search, rank)
+VALUES ('merge', 500)
 
 -- maintenance.space.sizes(exact=True)
 SELECT pages.name AS name, coalesce(made.tbl_name, pages.name) AS owner, coalesce(made.type,

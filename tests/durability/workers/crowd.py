@@ -36,10 +36,13 @@ async def save(keep: Checkpointer, *, worker: str, threads: list[str], saves: in
         tell(saved=name, thread=thread)
 
 
-async def save_for(keep: Checkpointer, *, worker: str, thread: str, seconds: float) -> None:
+async def save_for(
+    keep: Checkpointer, *, worker: str, thread: str, seconds: float, least: int = 0
+) -> None:
+    """Save for some seconds, and *least* checkpoints at least."""
     end = time.monotonic() + seconds
     number = 0
-    while time.monotonic() < end:
+    while time.monotonic() < end or number < least:
         number += 1
         name = name_of(worker, number)
         await keep.save(state_of(name), thread, name, {"worker": worker, "number": number})
@@ -49,8 +52,9 @@ async def save_for(keep: Checkpointer, *, worker: str, thread: str, seconds: flo
 async def delete_for(keep: Checkpointer, *, seed: int, thread: str, seconds: float) -> None:
     chance = random.Random(seed)
     end = time.monotonic() + seconds
+    gone = 0
     for round_ in count(1):
-        if time.monotonic() > end:
+        if time.monotonic() > end and gone:
             return
         # Bases of saves under way are among the newest.
         names = await keep.list_checkpoints(thread, limit=chance.choice((8, 60)))
@@ -60,16 +64,19 @@ async def delete_for(keep: Checkpointer, *, seed: int, thread: str, seconds: flo
                 if state is not None and state != state_of(name):
                     tell(wrong=name)
             if await keep.delete(thread, name):
+                gone += 1
                 tell(deleted=name)
         if round_ % 8 == 0:
             tell(pruned=await keep.prune(thread, keep_every=3, keep_last=40))
 
 
 async def prune_for(keep: Checkpointer, *, seconds: float, rules: dict[str, int]) -> None:
-    """Prune all threads, again and again."""
+    """Prune all threads, again and again, until there was something to go at least."""
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        tell(pruned=await keep.prune(**rules, all_namespaces=True))
+    gone = 0
+    while time.monotonic() < end or not gone:
+        gone += (pruned := await keep.prune(**rules, all_namespaces=True))
+        tell(pruned=pruned)
 
 
 async def prune_once(keep: Checkpointer, *, rules: dict[str, int], die_after: int) -> None:

@@ -311,6 +311,7 @@ class Checkpoint(State):
 
 class CheckpointInfo(Schema):
     thread_id: Text
+    namespace: list[Text]
     checkpoint_id: Text
     parent_id: Text | None
     seq: int

@@ -187,7 +187,9 @@ def shared_url(
         db = memalchemy.Database(url)
         await db.migrate()
         await db.close()
-        return db.dialect.grants(APPLICATION, None, (*migrate_.TABLES, migrate_.VERSION_TABLE))
+        return db.dialect.maintenance.grants(
+            APPLICATION, None, (*migrate_.TABLES, migrate_.VERSION_TABLE)
+        )
 
     try:
         grants = asyncio.run(migrate())

@@ -15,12 +15,12 @@ from uuid import uuid4
 
 import aiosqlite
 import asyncpg
+from memalchemy.checkpoints.chain import CODEC
+from memalchemy.log.appending import begin, put_checkpoint, put_delta, save
 from sqlalchemy import Executable
 from sqlalchemy.dialects import postgresql, sqlite
 
-from memalchemy.checkpoints.chain import CODEC
 from memalchemy.dialects import DIALECTS
-from memalchemy.log.appending import begin, put_checkpoint, put_delta, save
 
 
 class Compiled:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from memalchemy.store.lines import export_items
 
 import memalchemy
 from memalchemy import Database, Store
@@ -16,7 +17,6 @@ from memalchemy.errors import TooLarge
 from memalchemy.filters import MAX_CONDITIONS, Filter
 from memalchemy.store import answering, diversity
 from memalchemy.store.diversity import diverse
-from memalchemy.store.lines import export_items
 
 NS = ("n",)
 LARGE = {"text": "long " * 40_000}  # 200 KB, which take 50 bytes of the database

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from memalchemy.store.lines import export_items
 from sqlalchemy import JSON, DateTime, Integer, LargeBinary
 from sqlalchemy.exc import DBAPIError
 
 import memalchemy
 from memalchemy import Checkpointer, Corrupt, Database, MemalchemyError, Store, ThreadLog
 from memalchemy.schema import Base
-from memalchemy.store.lines import export_items
 from memalchemy.verify import verify
 
 SPACE = ("users", "ada")

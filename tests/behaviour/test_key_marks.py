@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from memalchemy.store.lines import export_items, import_items
 from sqlalchemy.ext.asyncio import create_async_engine
 from test_encryption import Open, opened
 
@@ -14,7 +15,6 @@ from memalchemy import Checkpointer, Database, KeyMissing, NotEncrypted, Store, 
 from memalchemy.codec.sealing import Keyring, generate_key
 from memalchemy.database import keymarks
 from memalchemy.rotation import rotate_keys
-from memalchemy.store.lines import export_items, import_items
 from memalchemy.transfer import copy
 
 __all__ = ["opened"]

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from memalchemy.checkpoints.cache import TipCache
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
@@ -29,7 +30,6 @@ from memalchemy import (
     UnknownURL,
     migrate,
 )
-from memalchemy.checkpoints.cache import TipCache
 from memalchemy.database import replica as replica_module
 from memalchemy.events import Event, subscribe
 from memalchemy.statements import Program

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from memalchemy.database.keymarks import MARKS
 from sqlalchemy import func, select
 
 from memalchemy import (
@@ -25,7 +26,6 @@ from memalchemy import (
     ThreadDeleted,
     events,
 )
-from memalchemy.database.keymarks import MARKS
 from memalchemy.schema import (
     CheckpointRow,
     DeltaRow,

@@ -60,7 +60,7 @@ async def test_a_transaction_sees_its_own_writes_on_every_path(db: Database, sto
         assert await store.get_embedding(NS, "b", **c) == VECTOR
         assert found_by(await store.search_by_embedding(NS, VECTOR, **c)) == ["b"]
         assert sorted(keys_of(await store.search(NS, **c))) == ["a", "b", "n"]
-        if db.dialect.searches_uncommitted:
+        if db.dialect.text.sees_uncommitted:
             assert sorted(keys_of(await store.search(NS, "needle", **c))) == ["a", "b"]
             assert sorted(keys_of(await store.search_many([NS], "needle", **c))) == ["a", "b"]
             assert await store.search(NS, "old", **c) == []

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from memalchemy.store.lines import export_items, import_items
 from sqlalchemy.dialects import sqlite
 
 from memalchemy import Database, Store
 from memalchemy.store import lines, queries
-from memalchemy.store.lines import export_items, import_items
 
 pytestmark = pytest.mark.asyncio_only(reason="the functions take an asynchronous Store alone")
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from memalchemy.checkpoints.saving import Saver
 from sqlalchemy import text
 
 from memalchemy import Checkpointer, Database, Retention
-from memalchemy.checkpoints.saving import Saver
 from memalchemy.verify import CODES, Finding, Report, verify
 
 LENGTH = 24

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memalchemy.checkpoints.chain import READ_FACTOR, Draft, Link, Tip, encode, rebuild
 from states import examples, parts
 
-from memalchemy.checkpoints.chain import READ_FACTOR, Draft, Link, Tip, encode, rebuild
 from memalchemy.codec import deltas
 from memalchemy.codec.sealing import PLAIN
 from memalchemy.codec.values import MAX_STATE_BYTES, Parts, encode_state, state_size

@@ -11,13 +11,13 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-
-from memalchemy import Checkpointer, Database, Retention, Store
 from memalchemy.checkpoints.queries import INFO
-from memalchemy.codec.items import CODEC, encode_item
-from memalchemy.errors import Conflict, StatementFailed, UniqueViolation
 from memalchemy.store.lines import export_items
 from memalchemy.store.queries import stored
+
+from memalchemy import Checkpointer, Database, Retention, Store
+from memalchemy.codec.items import CODEC, encode_item
+from memalchemy.errors import Conflict, StatementFailed, UniqueViolation
 from oracle.recording import Answer, Call, Recorder
 
 SWEEP = ["log.removing.sweep_dead", "log.removing.move_epoch"]

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from contents import everything, fill
+from memalchemy.database.backup import back_up
 
 from memalchemy import CapabilityMissing, Checkpointer, Conflict, Corrupt, Database
-from memalchemy.database.backup import back_up
 from memalchemy.errors import DatabaseUnreachable
 
 WRITER = """

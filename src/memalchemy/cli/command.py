@@ -119,10 +119,10 @@ class Invocation:
         self, *, migrate: Literal["auto", "check", "off"] = "check", create: bool = False
     ) -> Database:
         """The database that was named. Only with *create* may a SQLite file come into being."""
-        from memalchemy.database.url import parse
+        from memalchemy.dialects import parse_url
 
         db = self.unopened(migrate=migrate)
-        path = parse(self.url).path
+        path = parse_url(self.url).path
         if db.dialect.single_writer and path is None:
             raise exits.UsageProblem(
                 "a database in memory ends with the command; name a file, as sqlite:///agent.db"
@@ -136,9 +136,9 @@ class Invocation:
     def target(self, *, dry_run: bool) -> Database:
         """What is imported into: made if it is not there, unless this is a *dry_run*."""
         from memalchemy import Database
-        from memalchemy.database.url import parse
+        from memalchemy.dialects import parse_url
 
-        path = parse(self.url).path
+        path = parse_url(self.url).path
         if dry_run and path is not None and not Path(path).exists():
             return Database("sqlite://")  # as empty as the file that is not there
         return self.database(migrate="check" if dry_run else "auto", create=True)

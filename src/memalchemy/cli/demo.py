@@ -255,9 +255,9 @@ class Demo:
     @property
     def shown(self) -> str:
         """The URL without a password."""
-        from memalchemy.database.url import parse
+        from memalchemy.dialects import parse_url
 
-        return parse(self.at.url).display
+        return parse_url(self.at.url).display
 
     def say(self, text: str) -> None:
         self.at.terminal.say(text)

@@ -253,9 +253,9 @@ def _write_picture(path: Path, picture: str) -> None:
 
 def file_bytes(url: str) -> int | None:
     """The size of a database that is a file, its write-ahead log included; ``None`` if it is not"""
-    from memalchemy.database.url import parse
+    from memalchemy.dialects import parse_url
 
-    path = parse(url).path
+    path = parse_url(url).path
     if path is None:
         return None
     files = (Path(path), Path(f"{path}-wal"))

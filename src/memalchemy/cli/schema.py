@@ -71,7 +71,11 @@ async def downgrade(
         with _known_revision(revision):
             undone = await db.run_sync(
                 lambda connection: migrate.downgrade(
-                    connection, revision, schema=db.schema, delete_rows=delete_rows
+                    connection,
+                    revision,
+                    schema=db.schema,
+                    delete_rows=delete_rows,
+                    dialect=db.dialect,
                 )
             )
         _moved(at, undone, await db.current())
@@ -118,7 +122,8 @@ async def grants(
     db = at.unopened()
     if db.dialect.single_writer:
         raise CapabilityMissing("this database has no roles: whoever may write its file may use it")
-    statements = db.dialect.grants(role, db.schema, (*migrate.TABLES, migrate.VERSION_TABLE))
+    tables = (*migrate.TABLES, migrate.VERSION_TABLE)
+    statements = db.dialect.maintenance.grants(role, db.schema, tables)
     if at.as_json:
         at.terminal.document({"role": role, "statements": statements})
     else:
@@ -151,7 +156,7 @@ async def distribute(
     For a database that `memalchemy upgrade` has made. It only prints: whoever runs the cluster
     reads the statements and runs them, once, while nothing else writes.
     """
-    from memalchemy.dialects import distribution
+    from memalchemy.dialects import DIALECTS
 
     if citus == oracle_partitions:
         raise UsageProblem("give one of --citus and --oracle-partitions")
@@ -161,10 +166,8 @@ async def distribute(
             "with the database's own client"
         )
     with asking_for_sense():
-        if citus:
-            statements = distribution.citus(at.common.schema, shards=parts)
-        else:
-            statements = distribution.oracle_partitions(at.common.schema, parts=parts or 16)
+        of = DIALECTS["postgresql" if citus else "oracle"].maintenance
+        statements = of.distribution_commands(at.common.schema, parts)
     if at.as_json:
         at.terminal.document({"statements": statements})
     else:

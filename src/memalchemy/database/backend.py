@@ -34,8 +34,7 @@ from memalchemy.database.executors.sqlite import SQLiteExecutor
 from memalchemy.database.intent import Intent, Kind
 from memalchemy.database.program_runner import Decode, JobConnection, off_loop, run_program
 from memalchemy.database.sqlite_backup import Progress, complete_or_absent
-from memalchemy.database.url import Target, display, parse
-from memalchemy.dialects import DIALECTS, dialect_of
+from memalchemy.dialects import DIALECTS, Target, dialect_of, display, parse_url
 from memalchemy.errors import CapabilityMissing, DatabaseUnreachable, SchemaOutdated
 from memalchemy.events import Event, publish
 from memalchemy.statements import Program
@@ -75,7 +74,7 @@ class Backend:
             self.dialect = dialect_of(url)
             self.url, self.display = url.url, display(url.url)
         else:
-            target = parse(url)
+            target = parse_url(url)
             self.dialect = DIALECTS[target.dialect]
             self.url, self.display = target.url, target.display
         if schema is not None and self.dialect.single_writer:
@@ -176,7 +175,9 @@ class Backend:
         def job(connection: Connection) -> list[str]:
             if only_if_needed and migrate.usable(connection, schema=self.schema):
                 return []
-            return migrate.upgrade(connection, schema=self.schema, revision=revision)
+            return migrate.upgrade(
+                connection, schema=self.schema, revision=revision, dialect=self.dialect
+            )
 
         return await self.run_schema_job(job, write=True)
 
@@ -211,7 +212,7 @@ class Backend:
     async def health(self) -> dict[str, Any]:
         found = await self.run_schema_job(
             lambda c: (
-                c.scalar(text(self.dialect.server_version)),
+                c.scalar(text(self.dialect.maintenance.server_version)),
                 migrate.current(c, schema=self.schema),
             )
         )
@@ -239,7 +240,7 @@ class Backend:
     async def back_up(self, file: str, progress: Progress, *, force: bool) -> int:
         self._after_fork()
         if not isinstance(self._executor, SQLiteExecutor):
-            command = self.dialect.backup_command(
+            command = self.dialect.maintenance.backup_command(
                 self.url, file, self.schema, sorted((*migrate.TABLES, migrate.VERSION_TABLE))
             )
             raise CapabilityMissing(

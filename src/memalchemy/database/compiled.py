@@ -15,6 +15,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Executable, Float
+from sqlalchemy import Dialect as SQLAlchemyDialect
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from memalchemy.database.unreadable_rows import (
@@ -26,6 +27,7 @@ from memalchemy.database.unreadable_rows import (
     row_description,
     sqlite_types,
 )
+from memalchemy.dialects import DIALECTS
 from memalchemy.statements import NAMELESS, Answer, Parameters
 
 Processor = Callable[[Any], Any] | None
@@ -54,17 +56,14 @@ class CompiledStatement:
         def reader(type_: Any) -> Processor:
             if isinstance(type_, Float):
                 return _float  # SQLAlchemy's would want the code of the type that the server sends
-            if hasattr(type_, "reader"):
-                own: Processor = type_.reader(dialect)
-                return own
             return processor(type_, "result_processor", None)
 
         readers = [reader(c.type) for c in columns]
         self._readers = [(at, read) for at, read in enumerate(readers) if read is not None]
         self._names = names
-        # SQLite stores any value in any column, so its cells are checked before they are read.
+        # Where a column holds values of any type, its cells are checked before they are read.
         self._cell_types = (
-            [sqlite_types(c.type) for c in columns] if dialect.name == "sqlite" else None
+            [sqlite_types(c.type) for c in columns] if _has_dynamic_types(dialect) else None
         )
         self._checked: set[tuple[type, ...]] = set()
         """The combinations of types that rows were found to have, and may have."""
@@ -179,19 +178,19 @@ def execute_with_sqlalchemy(
     Raises:
         UnreadableRows: a cell is not of its column's type.
     """
-    is_sqlite, result, rows = connection.dialect.name == "sqlite", None, None
+    any_type, result, rows = _has_dynamic_types(connection.dialect), None, None
     try:
         result = connection.execute(statement, parameters, execution_options=options)
         rows = result.all() if result.returns_rows else ()
     except DECODING_ERRORS as error:
         # Some drivers decode the rows while they execute. For a value that cannot be bound
         # SQLAlchemy raises an error of its own, except for integers too large for SQLite.
-        if result is None and (is_sqlite or not isinstance(error, (ArithmeticError, ValueError))):
+        if result is None and (any_type or not isinstance(error, (ArithmeticError, ValueError))):
             raise
         what = describe_driver_error(error)
     if result is None or rows is None:
         raise UnreadableRows(what, [], {})
-    if rows and is_sqlite and hasattr(statement, "exported_columns"):
+    if rows and any_type and hasattr(statement, "exported_columns"):
         _check_rows(statement, rows)
     return Answer(rows, result.rowcount)
 
@@ -204,6 +203,11 @@ def _check_rows(statement: Any, rows: Sequence[Any]) -> None:
             if not (allowed is None or value is None or type(value) in allowed):
                 wrong = [f"{name} is {cell_description(value)}"]
                 raise UnreadableRows(row_description([c for c, _ in columns], row, wrong), [], {})
+
+
+def _has_dynamic_types(dialect: SQLAlchemyDialect) -> bool:
+    found = DIALECTS.on(dialect.name)
+    return found is not None and found.dynamic_types
 
 
 def _float(value: Any) -> float | None:

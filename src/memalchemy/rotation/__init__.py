@@ -444,7 +444,7 @@ class _Rotation:
     async def _purge(self) -> None:
         """Rid the text indexes of words that are gone."""
         d = self.db.dialect
-        indexes = [index for index in TEXT_INDEXES if d.purge_text_index(index) is not None]
+        indexes = [index for index in TEXT_INDEXES if d.text.purge(index) is not None]
         await self._write([Change(purge(d, index=index), {}) for index in indexes])
 
     async def _ask(self, statement: Any, binds: Mapping[str, Any]) -> Answer:

@@ -71,11 +71,13 @@ def _states(d: Dialect, table: Table) -> dict[str, ColumnElement[Any]]:
     fields: ColumnElement[Any] = no
     if table is ITEMS:
         # Equality is nothing that Oracle has for such a text; a field's word is longer than this.
-        longer = d.byte_length(ITEMS.c.field_terms) > literal_column(str(len(OTHERS)), Integer)
+        longer = d.statements.byte_length(ITEMS.c.field_terms) > literal_column(
+            str(len(OTHERS)), Integer
+        )
         fields = case((and_(ITEMS.c.field_terms.is_not(None), longer), yes), else_=no)
     return {
         "codec": table.c.codec,
-        "begins": case((is_sealed, d.leading_bytes(payload, LEADING))),
+        "begins": case((is_sealed, d.statements.leading_bytes(payload, LEADING))),
         "has_words": case((table.c.search_text.is_not(None), yes), else_=no),
         "has_fields": fields,
     }
@@ -105,7 +107,7 @@ def list_rows(d: Dialect, table: str, scope: str, after: bool) -> Executable:
             *(source.c[name] for name in key if name != "tenant"),
             *names,
             *(value.label(name) for name, value in _states(d, source).items()),
-            d.byte_length(payload).label("stored"),
+            d.statements.byte_length(payload).label("stored"),
         )
         .select_from(rows)
         .where(_whose(source, scope))

@@ -35,15 +35,15 @@ def search_checkpoints(d: Dialect, below: bool, weighed: bool) -> Executable:
     The largest share first, then the newest. Of a namespace, with *below* also of those under it;
     how rare a word is, is told by all of them. *weighed*: with the ``opening`` of the words, and
     all that a hit shows if `are_few`; else that is NULL. Binds ``terms``, ``p_terms`` (their
-    number), `within`'s, ``p_limit``, ``p_offset``.
+    number), those of `namespace_binds`, ``p_limit``, ``p_offset``.
     """
-    found, asked = ranked(d.text_hits(below), _KEY)
+    found, asked = ranked(d.text.log_hits(below), _KEY)
     order = (
         CHECKPOINTS.c.created_at.desc(),
         *(THREADS.c[name].desc() for name in _PLACE),
         CHECKPOINTS.c.seq.desc(),
     )
-    best = d.once(
+    best = d.statements.materialized(
         select(
             *(CHECKPOINTS.c[name] for name in (*_KEY, "created_at")),
             *(THREADS.c[name] for name in _PLACE),
@@ -84,7 +84,7 @@ def search_checkpoints(d: Dialect, below: bool, weighed: bool) -> Executable:
 @statement()
 def read_found_checkpoints(d: Dialect) -> Executable:
     """The columns that a hit shows, of the checkpoints that ``p_keys`` lists."""
-    listed = d.listed("p_keys", _KEY)
+    listed = d.statements.rows_from_list("p_keys", _KEY)
     places = select(listed.c.log_id, cast(listed.c.seq, BigInteger))
     return (
         select(

@@ -1,6 +1,6 @@
 """Counters of changes: how a cache of a namespace's vectors knows what it has yet to read.
 
-Where the dialect `counts_vector_changes`, whoever writes or removes rows of embeddings calls
+Where the dialect's vectors `counts_changes`, whoever writes or removes rows of embeddings calls
 `count_change` first, in the same transaction, and writes the version it returns as ``change`` of
 each row. A change of an item writes all of its rows of a model and size, not some of them. Then:
 every row whose ``change`` is at most a version that was read is as it was when that version was
@@ -89,7 +89,7 @@ def count_change(
 @statement(removes=(False, True))
 def bump_vectors(d: Dialect, removes: bool) -> Executable | None:
     """Count a change; no row, if none was counted yet. It locks the counter."""
-    if not d.counts_vector_changes:
+    if not d.vectors.counts_changes:
         return None
     version = ITEMS.c.version + 1
     nonce = bindparam("p_nonce", type_=BigInteger)
@@ -108,7 +108,7 @@ def bump_vectors(d: Dialect, removes: bool) -> Executable | None:
 @statement()
 def begin_counting(d: Dialect) -> Executable | None:
     """The first change of a namespace."""
-    if not d.counts_vector_changes:
+    if not d.vectors.counts_changes:
         return None
     now = bindparam("p_now", type_=ITEMS.c.updated_at.type)
     return insert(ITEMS).values(
@@ -128,7 +128,7 @@ def begin_counting(d: Dialect) -> Executable | None:
 @statement()
 def read_counter(d: Dialect) -> Executable | None:
     """The counter of one namespace; binds `counter_binds`."""
-    if not d.counts_vector_changes:
+    if not d.vectors.counts_changes:
         return None
     return select(*_columns()).where(_counter())
 
@@ -136,7 +136,7 @@ def read_counter(d: Dialect) -> Executable | None:
 @statement()
 def read_counters(d: Dialect) -> Executable | None:
     """The counters of a namespace and of all below it; of others too, whose path is too long."""
-    if not d.counts_vector_changes:
+    if not d.vectors.counts_changes:
         return None
     key = ITEMS.c.key
     bound = {

@@ -25,7 +25,7 @@ from memalchemy.database import (
     Database,
     HostConnection,
 )
-from memalchemy.dialects.base import vector_index_name
+from memalchemy.dialects import vector_index_name
 from memalchemy.events import Event
 from memalchemy.search.embeddings import (
     INDEXED_DIMENSIONS,
@@ -119,7 +119,7 @@ async def look(
 
     def program() -> Program[tuple[bool, frozenset[str]]]:
         native = yield from has_native_vectors(db)
-        if not native or db.dialect.vector_indexes() is None:
+        if not native or db.dialect.vectors.list_indexes() is None:
             return native, frozenset()
         rows: Sequence[Any] = yield vector_indexes(db.dialect), {"p_schema": db.schema}
         return native, frozenset(str(row[0]) for row in rows if row[1])
@@ -158,7 +158,7 @@ class InDatabase:
         self._binds = scope_binds(wanted.tenant, wanted.path, wanted.below) | {
             "p_model": wanted.model,
             "p_dimensions": wanted.dimensions,
-            "p_vector": db.dialect.query_vector(wanted.vector),
+            "p_vector": db.dialect.vectors.query_value(wanted.vector),
             "p_now": now,
         }
         self._scope: Scope = (
@@ -213,7 +213,7 @@ class InDatabase:
             self._few = True
             return False
         width = WIDE if number >= LARGE else WIDER
-        self._settings = self.db.dialect.vector_index_settings(width)
+        self._settings = self.db.dialect.vectors.index_settings(width)
         reason = f"of over {most:,} vectors the index finds the nearest without comparing all"
         self._plan("hnsw", reason, vectors_at_least=number, width=width, index=name)
         return True
@@ -236,7 +236,7 @@ class InDatabase:
 
     async def _see_whether_few(self) -> None:
         """Count, but only what is searched again and again: once, that costs more than it saves."""
-        if not self.db.dialect.plans_for_values:
+        if not self.db.dialect.statements.has_custom_plans:
             return
         if self.known.was_searched(self._scope):
             self._few = await self._number() <= many(self.wanted.dimensions)
@@ -279,7 +279,7 @@ class InDatabase:
         if among is not None:
             (listed,) = key_lists(d, among, most=len(among))
             binds |= listed
-        if self._few and among is None and d.plans_for_values:
+        if self._few and among is None and d.statements.has_custom_plans:
             statement = rank_few(d, metric=wanted.metric, below=wanted.below)
         else:
             among_some = among is not None
@@ -307,7 +307,7 @@ class InDatabase:
         return found
 
     def _among(self) -> Program[Sequence[Item] | None]:
-        if self.wanted.among is None or self.db.dialect.list_bytes is not None:
+        if self.wanted.among is None or self.db.dialect.statements.max_list_bytes is not None:
             return None
         return (yield from self.wanted.among(MAX_AMONG))
 

@@ -27,7 +27,7 @@ def search_entries(d: Dialect, scope: str, weighed: bool) -> Executable:
     entry if `are_few`; else the rest of it is NULL. Binds ``terms``, ``p_terms`` (their number),
     ``k_tenant``, ``k_namespace``, ``p_limit``, ``p_offset``.
     """
-    found, asked = ranked(d.text_hits(), _KEY)
+    found, asked = ranked(d.text.log_hits(), _KEY)
     order = (DELTAS.c.stored_at.desc(), DELTAS.c.seq.desc(), THREADS.c.thread_id.desc())
     chosen = (
         select(
@@ -43,7 +43,7 @@ def search_entries(d: Dialect, scope: str, weighed: bool) -> Executable:
     )
     if scope == "log":
         chosen = chosen.where(THREADS.c.thread_id == bindparam("k_thread_id"))
-    best = d.once(chosen, "best")
+    best = d.statements.materialized(chosen, "best")
     score = (cast(best.c.bits, Float) / asked).label("score")
     query = select(*(best.c[name] for name in (*_KEY, "thread_id")), score)
     if weighed:
@@ -61,7 +61,7 @@ def search_entries(d: Dialect, scope: str, weighed: bool) -> Executable:
 @statement()
 def read_found_entries(d: Dialect) -> Executable:
     """The entries that ``p_keys`` lists, with what a hit shows."""
-    listed = d.listed("p_keys", _KEY)
+    listed = d.statements.rows_from_list("p_keys", _KEY)
     places = select(listed.c.log_id, cast(listed.c.seq, BigInteger))
     return (
         select(*(DELTAS.c[name] for name in (*_KEY, *_WHOLE)), THREADS.c.thread_id)

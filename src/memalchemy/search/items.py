@@ -31,11 +31,12 @@ def search_items(d: Dialect, below: bool, weighed: bool) -> Executable:
 
     The largest share first, then the newest. *weighed*: with the ``opening`` of the words, and the
     whole item, as `stored` has it, if `are_few`; else the rest of it is NULL. Binds ``terms``,
-    ``p_terms`` (their number), `scope_binds`, `Dialect.item_scope`, ``p_limit``, ``p_offset``.
+    ``p_terms`` (their number), `scope_binds`, `TextIndexes.item_scope_binds`, ``p_limit`` and
+    ``p_offset``.
     """
-    hits = d.item_hits(below)
+    hits = d.text.item_hits(below)
     found, asked = ranked(hits, [column.name for column in hits.c if column.name != "term"])
-    best = d.once(_best(d, found, below), "best")
+    best = d.statements.materialized(_best(d, found, below), "best")
     score = (cast(best.c.bits, Float) / asked).label("score")
     query: Select[Any] = select(*(best.c[name] for name in _PLACE), score)
     if weighed:
@@ -61,14 +62,14 @@ def _best(d: Dialect, found: CTE, below: bool) -> Select[Any]:
     return (
         query.where(live_item(of), *([not_of_the_house(of)] if below else []))
         .order_by(*_order(found, of))
-        .limit(d.unforeseen(bindparam("p_limit", type_=Integer)))
-        .offset(d.unforeseen(bindparam("p_offset", type_=Integer)))
+        .limit(d.statements.hide_from_planner(bindparam("p_limit", type_=Integer)))
+        .offset(d.statements.hide_from_planner(bindparam("p_offset", type_=Integer)))
     )
 
 
 def _is(d: Dialect, one: CTE) -> ColumnElement[bool]:
     """The item of a row of *one*."""
-    position = d.row_position(ITEMS)
+    position = d.statements.rowid(ITEMS)
     if position is not None and "row_at" in one.c:
         return position == one.c.row_at
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
@@ -82,5 +83,5 @@ def _order(found: Any, of: Any) -> list[ColumnElement[Any]]:
 @statement(below=(False, True))
 def narrowed_items(d: Dialect, below: bool) -> Executable:
     """``namespace, key`` of items that may pass a filter, by the words of their fields."""
-    within = d.items_within(below)
+    within = d.text.items_in_scope(below)
     return select(within.c.namespace, within.c.key).limit(bindparam("p_limit"))

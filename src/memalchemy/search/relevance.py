@@ -18,7 +18,6 @@ from uuid import UUID
 from sqlalchemy import Executable
 
 from memalchemy.dialects import Dialect
-from memalchemy.dialects.lists import lists
 from memalchemy.statements import Program
 
 CANDIDATES = 500
@@ -96,7 +95,9 @@ def in_order(
         else:
             whole: dict[tuple[UUID, int], Any] = {}
             keys = [(row.log_id, row.seq) for _, row in ranked]
-            for listed in lists(d, "p_keys", [(log_id, str(seq)) for log_id, seq in keys]):
+            for listed in d.statements.list_batches(
+                "p_keys", [(log_id, str(seq)) for log_id, seq in keys]
+            ):
                 for row in (yield read, {**binds, **listed}):
                     whole[row.log_id, row.seq] = row
             found += [

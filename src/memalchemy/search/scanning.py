@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from memalchemy.contracts import SearchPlan
 from memalchemy.database import READ, Database, HostConnection
-from memalchemy.dialects.lists import lists
 from memalchemy.events import Event
 from memalchemy.keys import decode_id, encode_id
 from memalchemy.search.embeddings import live_items, page_after, read_vectors
@@ -258,7 +257,7 @@ class InPython:
             among = None if named is None else [(path, encode_id(key)) for path, key in named]
         view = None
         read = 0
-        if self._options["connection"] is None and self.db.dialect.counts_vector_changes:
+        if self._options["connection"] is None and self.db.dialect.vectors.counts_changes:
             matrix = MATRICES.of(self.db, _scope(self.wanted))
             # On an event loop's thread another task may hold it, and goes on only when this waits.
             if matrix.lock.acquire(blocking=not _on_a_loop()):
@@ -277,7 +276,7 @@ class InPython:
     def _alive(self, items: list[Item]) -> Program[set[Item]]:
         d, found = self.db.dialect, set[Item]()
         binds = {"k_tenant": self.wanted.tenant, "p_now": self.now}
-        for some in lists(d, "p_keys", items):
+        for some in d.statements.list_batches("p_keys", items):
             rows: Sequence[Any] = yield live_items(d), binds | some
             found |= {(row[0], row[1]) for row in rows}
         return found

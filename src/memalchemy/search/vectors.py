@@ -82,7 +82,7 @@ class Ranking:
 
     async def _begin(self) -> InPython | InDatabase:
         connection, event, stale = self._connection, self._event, self._stale
-        if self._db.dialect.compares_vectors:
+        if self._db.dialect.vectors.computes_distances:
             known = await look(self._db, connection, event, stale=stale)
             if known.native:
                 return InDatabase(

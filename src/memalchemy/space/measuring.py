@@ -126,8 +126,8 @@ def measure_names(d: Dialect) -> Executable:
 
 
 def _lengths(d: Dialect) -> tuple[Any, Any]:
-    payload = func.sum(d.byte_length(DELTAS.c.payload))
-    return payload, func.coalesce(func.sum(d.byte_length(DELTAS.c.search_text)), 0)
+    payload = func.sum(d.statements.byte_length(DELTAS.c.payload))
+    return payload, func.coalesce(func.sum(d.statements.byte_length(DELTAS.c.search_text)), 0)
 
 
 @statement()
@@ -171,13 +171,13 @@ def measure_logs(d: Dialect) -> Executable:
 def measure_items(d: Dialect) -> Executable:
     """What a tenant's items hold; those of memalchemy's own do not count."""
     own = and_(ITEMS.c.namespace >= _path("p_house"), ITEMS.c.namespace < _path("p_house_end"))
-    words_ = func.coalesce(func.sum(d.byte_length(ITEMS.c.search_text)), 0)
-    fields = func.coalesce(func.sum(d.byte_length(ITEMS.c.field_terms)), 0)
+    words_ = func.coalesce(func.sum(d.statements.byte_length(ITEMS.c.search_text)), 0)
+    fields = func.coalesce(func.sum(d.statements.byte_length(ITEMS.c.field_terms)), 0)
     found = or_(ITEMS.c.search_text.is_not(None), ITEMS.c.field_terms.is_not(None))
     return select(
         func.count().label("entries"),
         func.coalesce(func.sum(case((live_item(), 1), else_=0)), 0).label("live"),
-        func.coalesce(func.sum(d.byte_length(ITEMS.c.value)), 0).label("value_bytes"),
+        func.coalesce(func.sum(d.statements.byte_length(ITEMS.c.value)), 0).label("value_bytes"),
         func.coalesce(func.sum(case((found, 1), else_=0)), 0).label("texts"),
         (words_ + fields).label("text_bytes"),
     ).where(ITEMS.c.tenant == bindparam("k_tenant"), not_(own))
@@ -199,19 +199,19 @@ def measure_vectors(d: Dialect) -> Executable:
 @statement()
 def counts_pages(d: Dialect) -> Executable | None:
     """A number that is zero where the database does not count the pages of its tables."""
-    return d.counts_pages()
+    return d.maintenance.counts_pages()
 
 
 @statement(exact=(True, False))
 def sizes(d: Dialect, exact: bool) -> Executable | None:
     """What each table and index takes."""
-    return d.sizes(exact)
+    return d.maintenance.sizes(exact)
 
 
 @statement()
 def file_pages(d: Dialect) -> Executable | None:
     """The pages of a file: all, the free ones, their size, and whether it can shrink by steps."""
-    return d.maintenance("pages")
+    return d.maintenance.step("pages")
 
 
 async def measure(db: Database, *, largest: int = 10) -> Space:
@@ -232,7 +232,7 @@ async def measure(db: Database, *, largest: int = 10) -> Space:
     (items,) = await _ask(db, measure_items(d), binds | house)
     (vectors,) = await _ask(db, measure_vectors(d), binds)
     pieces, estimated = await _pieces(db)
-    pages = await _ask(db, file_pages(d), {}) if d.maintenance("pages") is not None else None
+    pages = await _ask(db, file_pages(d), {}) if d.maintenance.step("pages") is not None else None
     shown = [Kind(row.kind, row.entries, int(row.payload_bytes)) for row in kinds]
     texts = sum(row.texts for row in kinds)
     if texts:
@@ -268,7 +268,9 @@ async def measure(db: Database, *, largest: int = 10) -> Space:
 
 async def _pieces(db: Database) -> tuple[tuple[Piece, ...], bool]:
     d = db.dialect
-    exact = d.counts_pages() is None or bool((await _ask(db, counts_pages(d), {}))[0][0])
+    exact = d.maintenance.counts_pages() is None or bool(
+        (await _ask(db, counts_pages(d), {}))[0][0]
+    )
     rows = await _ask(db, sizes(d, exact=exact), {"p_schema": db.schema})
     found = [_piece(row) for row in rows]
     return tuple(sorted(found, key=lambda piece: (-piece.bytes, piece.name))), not exact

@@ -70,19 +70,19 @@ _STEPS = (
 @statement(what=_STEPS)
 def step(d: Dialect, what: str) -> Executable | None:
     """One step of giving a file's space back."""
-    return d.maintenance(what)
+    return d.maintenance.step(what)
 
 
 @statement()
 def read_tables(d: Dialect) -> Executable | None:
     """Live and dead rows of the tables, their bytes, and whether the role owns them."""
-    return d.maintenance("tables")
+    return d.maintenance.step("tables")
 
 
 @statement(table=tuple(TABLES), full=(True, False))
 def vacuum_table(d: Dialect, table: str, full: bool) -> Executable | None:
     """Free what is dead in a table."""
-    return d.vacuum(TABLES[table], full)
+    return d.maintenance.vacuum(TABLES[table], full)
 
 
 async def reclaim(
@@ -100,9 +100,9 @@ async def reclaim(
     """
     tell = progress or (lambda _: None)
     with operation("database.reclaim") as event:
-        if db.dialect.maintenance("pages") is not None:
+        if db.dialect.maintenance.step("pages") is not None:
             done = await _reclaim_file(db, full, tell, event)
-        elif db.dialect.maintenance("tables") is not None:
+        elif db.dialect.maintenance.step("tables") is not None:
             done = await _reclaim_tables(db, full, tell, event)
         else:
             done = await _advise(db, full)
@@ -134,7 +134,7 @@ async def erase_remains(db: Database, event: Event) -> tuple[Advice, ...]:
 
     Nothing is done on a server, in memory, and on a host's connection.
     """
-    if db.file_bytes is None or db.dialect.maintenance("pages") is None:
+    if db.file_bytes is None or db.dialect.maintenance.step("pages") is None:
         return ()
     return tuple(await _shrink(db, lambda _: None, event))
 
@@ -235,7 +235,7 @@ async def _reclaim_tables(db: Database, full: bool, tell: Watching, event: Event
     before = await _tables(db, event)
     advice: list[Advice] = []
     for number, (name, table) in enumerate(before.items(), 1):
-        commands = tuple(d.shrink_commands(name, db.schema, full))
+        commands = tuple(d.maintenance.shrink_commands(name, db.schema, full))
         if not table.owned:
             why = f"only its owner may vacuum {name}: {table.dead:,} dead rows, {table.live:,} live"
             advice.append(Advice(why, commands, name, table.dead))
@@ -257,14 +257,21 @@ def _still(d: Dialect, schema: str | None, was: Any, now: Any, full: bool) -> li
     """What a vacuum has left of a table."""
     if now.dead and now.dead >= was.dead:
         why = f"{now.name} still has {now.dead:,} dead rows: an open transaction may see them"
-        commands = tuple(d.shrink_commands(now.name, schema, full))
+        commands = tuple(d.maintenance.shrink_commands(now.name, schema, full))
         return [Advice(why, commands, now.name, now.dead)]
     if not full and was.dead > DEAD * (was.live + was.dead) and now.bytes > (1 - DEAD) * was.bytes:
         why = (
             f"{was.dead:,} dead rows of {now.name} made room for new ones; its file shrinks only "
             "when it is rewritten, which locks it meanwhile"
         )
-        return [Advice(why, tuple(d.shrink_commands(now.name, schema, True)), now.name, now.dead)]
+        return [
+            Advice(
+                why,
+                tuple(d.maintenance.shrink_commands(now.name, schema, True)),
+                now.name,
+                now.dead,
+            )
+        ]
     return []
 
 
@@ -286,7 +293,7 @@ async def _advise(db: Database, full: bool) -> Reclaimed:
     advice = tuple(
         Advice(f"to shrink {name}, its owner runs", tuple(commands), name)
         for name in TABLES
-        if (commands := db.dialect.shrink_commands(name, db.schema, full))
+        if (commands := db.dialect.maintenance.shrink_commands(name, db.schema, full))
     )
     return Reclaimed(total, total, advice)
 

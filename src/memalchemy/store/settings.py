@@ -156,6 +156,6 @@ async def stores_natively(
     event: Event | None,
 ) -> bool:
     """How *vectors* are written, if there are any: asked of the database once in a while."""
-    if not vectors or not db.dialect.compares_vectors:
+    if not vectors or not db.dialect.vectors.computes_distances:
         return True
     return (await look(db, connection, event, stale=False)).native

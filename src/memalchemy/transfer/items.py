@@ -85,7 +85,7 @@ class Items:
     async def _counted(self, key: Values, now: AsyncConnection) -> int:
         """Tell caches of the target's vectors that some are new, as their writer does."""
         d = self.target.dialect
-        if not d.counts_vector_changes:
+        if not d.vectors.counts_changes:
             return 0
         change = partial(count_change, d, key["tenant"], key["namespace"], datetime.now(UTC))
         return await self.target.run(partial(change, removes=False), WRITE_ROWS, connection=now)
@@ -94,7 +94,7 @@ class Items:
         native = self._native[self.target]
         d = self.target.dialect
         made = [
-            dict(row) | {"vector": d.vector_parameter(row["vector"], native), "change": change}
+            dict(row) | {"vector": d.vectors.bind_value(row["vector"], native), "change": change}
             for row in rows
         ]
         await self.sides.insert(insert_embedding(d, native=native), made, now)

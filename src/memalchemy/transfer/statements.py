@@ -132,10 +132,10 @@ def read_item(d: Dialect) -> Executable:
 @statement(native=(True, False))
 def read_embeddings(d: Dialect, native: bool) -> Executable | None:
     """The vectors of one item."""
-    if not native and not d.vectors_may_be_bytes:
+    if not native and not d.vectors.may_be_bytes:
         return None
     columns = [column for column in EMBEDDINGS.c if column.name != "vector"]
-    vector = d.vector_out(EMBEDDINGS.c.vector, native).label("vector")
+    vector = d.vectors.readable(EMBEDDINGS.c.vector, native).label("vector")
     key = (EMBEDDINGS.c[name] for name in ("field", "model", "part"))
     return select(*columns, vector).where(_of_item(EMBEDDINGS)).order_by(*key)
 
@@ -152,10 +152,10 @@ def insert_row(d: Dialect, table: str) -> Executable:
 @statement(native=(True, False))
 def insert_embedding(d: Dialect, native: bool) -> Executable | None:
     """Insert a vector of an item."""
-    if not native and not d.vectors_may_be_bytes:
+    if not native and not d.vectors.may_be_bytes:
         return None
     values: dict[str, Any] = {c.name: bound(c, "p") for c in EMBEDDINGS.c}
-    return insert(EMBEDDINGS).values(values | {"vector": d.vector_in("p_vector", native)})
+    return insert(EMBEDDINGS).values(values | {"vector": d.vectors.bind("p_vector", native)})
 
 
 @statement()

@@ -147,7 +147,7 @@ class _Verification:
 
     async def _storage(self) -> None:
         for which in ("pages", "references"):
-            if self.db.dialect.storage_faults(which) is None:
+            if self.db.dialect.maintenance.storage_faults(which) is None:
                 continue
             try:
                 statement = queries.storage_faults(self.db.dialect, which=which)

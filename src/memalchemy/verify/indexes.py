@@ -62,7 +62,7 @@ class TextIndexes:
         self.readings = {
             index: IndexReading(index)
             for index in TEXT_INDEXES
-            if db.dialect.text_unfindable(index) is not None
+            if db.dialect.text.unindexed_rows(index) is not None
         }
 
     async def look(self, place: Place, low: Row, high: Row) -> None:
@@ -118,13 +118,13 @@ class TextIndexes:
         for index, reading in self.readings.items():
             if not reading.is_wrong:
                 continue
-            called = d.text_index_name(index, self.db.schema) or index
+            called = d.text.index_name(index, self.db.schema) or index
             what = reading.reason or "does not find " + counted(
                 reading.missed, "row by what is in it", "rows by what is in them"
             )
             remedy = "memalchemy verify --repair"
             if reading.obstacle is not None:
-                remedy = f"{reading.obstacle}; {d.text_index_advice(index, self.db.schema)}"
+                remedy = f"{reading.obstacle}; {d.text.repair_advice(index, self.db.schema)}"
             names: list[str] = []
             for place, row in reading.rows[:MAX_AFFECTED]:
                 names += [row] if isinstance(row, str) else await self._names(place, row)
@@ -145,14 +145,14 @@ class TextIndexes:
 
     async def _prove(self, index: str, whole: bool) -> None:
         d, reading = self.db.dialect, self.readings[index]
-        name = d.text_index_name(index, self.db.schema)
+        name = d.text.index_name(index, self.db.schema)
         if name is not None:
             state = await ask(self.db, queries.text_index_state(d), {"p_index": name})
             if not state:
                 reading.reason = "is not there"
             elif not state[0].in_use:
                 reading.reason = "is not valid, so that no query uses it"
-        if whole and d.prove_text_index(index) is not None:
+        if whole and d.text.check_integrity(index) is not None:
 
             def program() -> Program[None]:
                 yield queries.prove_text_index(d, index=index), None
@@ -165,7 +165,7 @@ class TextIndexes:
     async def _unfindable(self, index: str, place: Place, low: Row, high: Row) -> set[Row]:
         d = self.db.dialect
         binds = place.binds() | {"p_low": low, "p_high": high}
-        alone = d.only_by_text_index() is not None
+        alone = d.text.force_index() is not None
 
         def program() -> Program[set[Row]]:
             if alone:
@@ -178,7 +178,7 @@ class TextIndexes:
 
     async def _rebuild(self, index: str) -> bool:
         d = self.db.dialect
-        steps = len(d.rebuild_text_index(index))
+        steps = len(d.text.rebuild(index))
 
         def program() -> Program[None]:
             for step in range(steps):

@@ -52,7 +52,7 @@ def list_items(d: Dialect, after: bool) -> Executable:
     query = select(
         namespace,
         key,
-        d.byte_length(ITEMS.c.value).label("stored"),
+        d.statements.byte_length(ITEMS.c.value).label("stored"),
         numbers.scalar_subquery().label("numbers"),
     ).where(in_scope(ITEMS, below=True))
     if after:
@@ -73,7 +73,7 @@ def _in_range(table: Any) -> Any:
 @statement()
 def read_items(d: Dialect) -> Executable:
     """Items of a namespace from one key to another; metadata that is no JSON is left out."""
-    readable = d.json_readable(ITEMS.c.meta) == literal_column("1", Integer)
+    readable = d.statements.json_is_object(ITEMS.c.meta) == literal_column("1", Integer)
     columns = (
         *("key", "version", "codec", "checksum", "search_text", "field_terms", "value"),
         # Looked at by being read.
@@ -92,10 +92,10 @@ def read_items(d: Dialect) -> Executable:
 @statement(native=(True, False))
 def read_vectors(d: Dialect, native: bool) -> Executable | None:
     """The vectors of items of a namespace, from one key to another, as the driver has them."""
-    if not native and not d.vectors_may_be_bytes:
+    if not native and not d.vectors.may_be_bytes:
         return None
     names = ("key", "field", "model", "part")
-    vector = type_coerce(d.vector_out(EMBEDDINGS.c.vector, native), NULLTYPE).label("vector")
+    vector = type_coerce(d.vectors.readable(EMBEDDINGS.c.vector, native), NULLTYPE).label("vector")
     return (
         select(*(EMBEDDINGS.c[name] for name in names), EMBEDDINGS.c.dimensions, vector)
         .where(_in_range(EMBEDDINGS))
@@ -120,7 +120,7 @@ def list_orphans(d: Dialect) -> Executable:
 @statement()
 def list_changes(d: Dialect) -> Executable | None:
     """The next namespaces of a tenant that have vectors, and the last counted change of each."""
-    if not d.counts_vector_changes:
+    if not d.vectors.counts_changes:
         return None
     namespace = EMBEDDINGS.c.namespace
     return (

@@ -78,7 +78,7 @@ class ItemsReading:
                 + " without an item, which no search finds"
             )
             self._add("orphan", what, Shelf(self.tenant, row.namespace), row.key)
-        if self.db.dialect.counts_vector_changes:
+        if self.db.dialect.vectors.counts_changes:
             await self._counters()
 
     async def _pages(self) -> AsyncIterator[Sequence[Any]]:

@@ -99,7 +99,7 @@ def read_log(d: Dialect) -> Executable:
         *(THREADS.c[name] for name in ("version", "epoch", "created_at", "updated_at")),
         *(THREADS.c[name] for name in ("active_at", "expires_at", "forked_from", "forked_seq")),
         *(THREADS.c[name] for name in NAMES),
-        d.json_readable(THREADS.c.meta).label("meta_readable"),
+        d.statements.json_is_object(THREADS.c.meta).label("meta_readable"),
         last(DELTAS).label("last_row"),
         last(DELTAS, DELTAS.c.kind.not_in(words("write"))).label("last_but_writes"),
         last(CHECKPOINTS).label("last_name"),
@@ -118,7 +118,7 @@ def _in_range(table: Any) -> Any:
 def list_positions(d: Dialect) -> Executable:
     """The next positions of a log, and what reading each may take."""
     return (
-        select(DELTAS.c.seq, d.byte_length(DELTAS.c.payload).label("stored"))
+        select(DELTAS.c.seq, d.statements.byte_length(DELTAS.c.payload).label("stored"))
         .where(of_log(DELTAS), DELTAS.c.seq > bindparam("p_after", type_=DELTAS.c.seq.type))
         .order_by(DELTAS.c.seq)
         .limit(bindparam("p_limit"))
@@ -154,7 +154,7 @@ def read_rows(d: Dialect) -> Executable:
             CHECKPOINTS.c.run_id,
             CHECKPOINTS.c.occurred_at.label("named_occurred_at"),
             CHECKPOINTS.c.created_at.label("named_created_at"),
-            d.json_readable(CHECKPOINTS.c.meta).label("meta_readable"),
+            d.statements.json_is_object(CHECKPOINTS.c.meta).label("meta_readable"),
             base.c.kind.label("base_kind"),
             base.c.depth.label("base_depth"),
             parent.c.seq.label("parent_at"),
@@ -249,35 +249,35 @@ def list_orphans(d: Dialect, table: str) -> Executable:
 @statement(which=("pages", "references"))
 def storage_faults(d: Dialect, which: str) -> Executable | None:
     """What the database itself finds wrong with its storage."""
-    return d.storage_faults(which)
+    return d.maintenance.storage_faults(which)
 
 
 @statement()
 def text_index_state(d: Dialect) -> Executable | None:
     """Whether the database uses a text index."""
-    return d.text_index_state()
+    return d.text.index_state()
 
 
 @statement(index=tuple(TEXT_INDEXES))
 def prove_text_index(d: Dialect, index: str) -> Executable | None:
     """Let the database compare a text index with its rows."""
-    return d.prove_text_index(index)
+    return d.text.check_integrity(index)
 
 
 @statement(index=tuple(TEXT_INDEXES))
 def text_unfindable(d: Dialect, index: str) -> Executable | None:
     """Rows that a text index does not find."""
-    return d.text_unfindable(index)
+    return d.text.unindexed_rows(index)
 
 
 @statement()
 def only_by_text_index(d: Dialect) -> Executable | None:
     """Have the next statements use the text indexes."""
-    return d.only_by_text_index()
+    return d.text.force_index()
 
 
 @statement(index=tuple(TEXT_INDEXES), step=range(REBUILD_STEPS))
 def rebuild_text_index(d: Dialect, index: str, step: int) -> Executable | None:
     """Build a text index anew."""
-    steps = d.rebuild_text_index(index)
+    steps = d.text.rebuild(index)
     return steps[step] if step < len(steps) else None

@@ -19,6 +19,7 @@ from sqlalchemy import insert
 from benchmarks.corpus import Floats
 from memalchemy import Database
 from memalchemy.codec import items as codec
+from memalchemy.database import WRITE
 from memalchemy.keys import encode_namespace
 from memalchemy.search.scope import EMBEDDINGS, ITEMS
 from memalchemy.search.vectors import count_change
@@ -48,7 +49,7 @@ async def fill(
         return
     for start in range(0, len(items), AT_ONCE):
         some = slice(start, start + AT_ONCE)
-        await db.write(partial(_put, db, items[some], rows[some]))
+        await db.run(partial(_put, db, items[some], rows[some]), WRITE)
 
 
 def settle(dsn: str) -> None:

@@ -16,8 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from memalchemy.database.readers import READERS
-
 from benchmarks.filling import settle
 from benchmarks.measure import (
     Finding,
@@ -30,6 +28,7 @@ from benchmarks.measure import (
 )
 from benchmarks.servers import file_size, total_size
 from benchmarks.workload import Message
+from memalchemy.database.executors.sqlite_readers import READERS
 
 LENGTHS = (50, 200, 1_000)
 PROMISED = 200

@@ -10,6 +10,7 @@ from sqlalchemy import literal, select, text, update
 
 from golden.watch import Watch
 from memalchemy import Checkpointer, Database
+from memalchemy.database import READ
 from memalchemy.log.tables import THREADS
 from memalchemy.statements import Program
 
@@ -29,10 +30,10 @@ async def test_registered_statements_are_seen_and_pass(
     await checkpointer.delete("thread")
 
     assert not watch.complaints
-    assert "checkpoints.queries.read_chain{'which': 'named'}" in watch.seen
+    assert "checkpoints.load.read_chain{'which': 'named'}" in watch.seen
     assert "search.checkpoints.search_checkpoints{'below': False, 'weighed': True}" in watch.seen
-    assert "log.removing.bury{'scope': 'thread'}" in watch.seen
-    saved = {name for name in watch.seen if name.startswith("log.appending.")}
+    assert "log.delete.bury{}" in watch.seen
+    saved = {name for name in watch.seen if name.startswith("log.append.")}
     assert saved, "no statement of a save was seen"
 
 
@@ -96,5 +97,5 @@ async def test_a_program_of_a_test_is_the_tests_own_business(db: Database, watch
         rows = yield select(literal(3)), None
         return int(rows[0][0])
 
-    assert await db.read(program) == 3
+    assert await db.run(program, READ) == 3
     assert not watch.complaints

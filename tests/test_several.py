@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 import memalchemy
+import memalchemy.collections
+import memalchemy.context
+import memalchemy.conversations
 import memalchemy.http
 import memalchemy.memory
 from memalchemy import Database
@@ -15,7 +18,14 @@ from several import parameters, refuses_one, spelt
 
 CLASSES = {
     value
-    for package in (memalchemy, memalchemy.memory, memalchemy.http)
+    for package in (
+        memalchemy,
+        memalchemy.collections,
+        memalchemy.context,
+        memalchemy.conversations,
+        memalchemy.http,
+        memalchemy.memory,
+    )
     for value in (getattr(package, name) for name in package.__all__)
     if inspect.isclass(value)
 }

@@ -6,10 +6,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from memalchemy.database.readers import READERS
-
 from benchmarks.servers import file_size, total_size
 from memalchemy import Checkpointer, Database
+from memalchemy.database.executors.sqlite_readers import READERS
 
 
 class Ours:

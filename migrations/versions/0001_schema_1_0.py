@@ -345,7 +345,8 @@ def _create_tables(vector: sa.types.TypeEngine) -> None:
         _check(
             "deltas",
             "kind",
-            "(kind = 'snapshot' AND base_seq IS NULL) OR (kind = 'delta' AND base_seq < seq) "
+            "(kind = 'snapshot' AND base_seq IS NULL) "
+            "OR (kind = 'delta' AND base_seq IS NOT NULL AND base_seq < seq) "
             "OR (kind = 'entry' AND occurred_at IS NOT NULL AND stored_at IS NOT NULL) "
             "OR (kind = 'write' AND label IS NOT NULL AND stored_at IS NOT NULL)",
         ),

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol, Self, runtime_checkable
 
+from memalchemy.errors import InvalidArgument
 from memalchemy.errors import StoreCapabilityError as StoreCapabilityError
 
 
@@ -150,13 +151,15 @@ class Retention:
         for name in ("keep_last", "keep_every"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
-                raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
+                raise InvalidArgument(f"{name} must be a whole number of at least 1, not {value!r}")
         if self.older_than is not None:
             age = to_timedelta(self.older_than)
             if not timedelta(0) < age < timedelta(days=365_000):
-                raise ValueError("older_than must be longer than zero, and under a thousand years")
+                raise InvalidArgument(
+                    "older_than must be longer than zero, and under a thousand years"
+                )
         if self.keep_last is None and self.keep_every is None and self.older_than is None:
-            raise ValueError("give at least one of keep_last, keep_every, older_than")
+            raise InvalidArgument("give at least one of keep_last, keep_every, older_than")
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,7 +395,7 @@ def to_lifetime(ttl: Seconds, name: str = "ttl") -> timedelta:
     """
     life = to_timedelta(ttl)
     if not timedelta(0) < life < timedelta(days=365_000):
-        raise ValueError(f"{name} must be longer than zero and shorter than a thousand years")
+        raise InvalidArgument(f"{name} must be longer than zero and shorter than a thousand years")
     return life
 
 

@@ -17,7 +17,7 @@ from time import time_ns
 from typing import TypeVar
 from uuid import UUID, uuid4
 
-from memalchemy.errors import TooLarge
+from memalchemy.errors import InvalidArgument, TooLarge
 
 T = TypeVar("T")
 
@@ -209,7 +209,7 @@ def _path_of(parts: tuple[str, ...]) -> str:
         try:
             part.encode()
         except UnicodeEncodeError:
-            raise ValueError("a namespace part must not hold a lone surrogate") from None
+            raise InvalidArgument("a namespace part must not hold a lone surrogate") from None
         encoded.append(_PART.sub(lambda m: _PART_ESCAPES[m.group()], part) + "/")
     path = "".join(encoded)
     if (size := len(path.encode())) > MAX_NAMESPACE_BYTES:
@@ -236,12 +236,12 @@ def parse_namespace(text: str) -> tuple[str, ...]:
         ValueError, TooLarge: it is none.
     """
     if not text:
-        raise ValueError("a namespace is not empty; / is the root")
+        raise InvalidArgument("a namespace is not empty; / is the root")
     inside = text.removeprefix("/").removesuffix("/")
     path = "/" if text == "/" else f"/{inside}/"
     parts = decode_namespace(path)
     if encode_namespace(parts) != path:
-        raise ValueError(f"{text!r} is not a namespace; a ~ in a part is written ~0")
+        raise InvalidArgument(f"{text!r} is not a namespace; a ~ in a part is written ~0")
     return parts
 
 

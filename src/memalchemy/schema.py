@@ -211,7 +211,9 @@ class DeltaRow(Base):
         ).ddl_if(dialect="oracle"),
         CheckConstraint("seq > 0 AND depth >= 0", name="numbers"),
         CheckConstraint(
-            "(kind = 'snapshot' AND base_seq IS NULL) OR (kind = 'delta' AND base_seq < seq) "
+            # Of NULL a comparison is NULL, and a CHECK lets that pass.
+            "(kind = 'snapshot' AND base_seq IS NULL) "
+            "OR (kind = 'delta' AND base_seq IS NOT NULL AND base_seq < seq) "
             "OR (kind = 'entry' AND occurred_at IS NOT NULL AND stored_at IS NOT NULL) "
             "OR (kind = 'write' AND label IS NOT NULL AND stored_at IS NOT NULL)",
             name="kind",

@@ -11,12 +11,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memalchemy.store.lines import import_items
-
 import memalchemy
 from memalchemy import Database, Episode, EpisodicMemory, MemoryFact
 from memalchemy.importers.openai_chat import import_threads
-from memalchemy.memory.memories import Memory
+from memalchemy.memory import Memory
+from memalchemy.store.jsonl import import_items
 
 SECRET = "zebramarker"
 """Stands in all that is written, and in nothing else."""

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from memalchemy.store.lines import export_items
 
 import memalchemy
 from memalchemy import Database, Store
 from memalchemy.errors import TooLarge
 from memalchemy.filters import MAX_CONDITIONS, Filter
-from memalchemy.store import answering, diversity
+from memalchemy.store import diversity, item_reader
 from memalchemy.store.diversity import diverse
+from memalchemy.store.jsonl import export_items
 
 NS = ("n",)
 LARGE = {"text": "long " * 40_000}  # 200 KB, which take 50 bytes of the database
@@ -24,8 +24,8 @@ LARGE = {"text": "long " * 40_000}  # 200 KB, which take 50 bytes of the databas
 
 @pytest.fixture
 def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answering, "MAX_ANSWER_BYTES", 1_000_000)
-    monkeypatch.setattr(answering, "PIECE_BYTES", 300_000)
+    monkeypatch.setattr(item_reader, "MAX_ANSWER_BYTES", 1_000_000)
+    monkeypatch.setattr(item_reader, "PIECE_BYTES", 300_000)
 
 
 async def fill(store: Store, number: int, value: Any = LARGE) -> None:
@@ -167,13 +167,13 @@ async def test_a_long_filter_over_many_items_is_tested_beside_the_loop(
 ) -> None:
     await store.put_batch([(NS, f"k{at:03}", {"a": at}) for at in range(300)])
     used: set[threading.Thread] = set()
-    work = answering.Answer._decoded
+    work = item_reader.Answer._decoded
 
     def watched(self: Any, rows: Any, size: int) -> Any:
         used.add(threading.current_thread())
         return work(self, rows, size)
 
-    monkeypatch.setattr(answering.Answer, "_decoded", watched)
+    monkeypatch.setattr(item_reader.Answer, "_decoded", watched)
     either = {"$or": [{"a": {"$gt": 1000 + at}} for at in range(499)] + [{"a": {"$gte": 299}}]}
 
     assert [item.key for item in await store.list_items(NS, filter=either)] == ["k299"]

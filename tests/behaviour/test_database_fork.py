@@ -85,24 +85,24 @@ def test_a_child_has_a_database_in_memory_of_its_own() -> None:
 HAMMERED = """
 import os, sys, threading, time
 from memalchemy import Database, _forks, migrate
-from memalchemy.checkpoints.cache import TipCache
-from memalchemy.database.sharing import shared
+from memalchemy.checkpoints.tip_cache import TipCache
+from memalchemy.database.per_database import shared
+from memalchemy.integrations._base import Adapter
 from memalchemy.log import Log
-from memalchemy.memory.background import InOrder
-from memalchemy.memory.managers.folding import FoldingManager
-from memalchemy.memory.recalling import Recollection
+from memalchemy.memory._background import KeyedQueue
+from memalchemy._cache import BoundedCache
 from memalchemy.search.distances import known_of
-from memalchemy.sync.bridge import Bridge
 
 db = Database("sqlite:///never-opened.db")
+Adapter.root = "test"
 log = Log("tenant", "thread", "/")
-cache, recollection, jobs = TipCache.of(db), Recollection.of(db), InOrder(1)
+cache, bounded, jobs = TipCache.of(db), BoundedCache(9), KeyedQueue(1)
 work = {
     "cache": lambda: cache.drop_thread("tenant", "thread"),
     "sharing": lambda: TipCache.of(db),
-    "recollection": lambda: recollection.get(log),
+    "bounded": lambda: bounded.put(log, 1),
     "known": lambda: known_of(db),
-    "bridge": lambda: Bridge(db, None),
+    "adapter": lambda: Adapter(db),
     "background": lambda: len(jobs),
 }
 over = False

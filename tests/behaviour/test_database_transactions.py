@@ -468,7 +468,7 @@ async def test_a_rollback_that_fails_in_sqlites_writer_leaves_the_next_job_no_tr
 
     def allow_rollback() -> None:
         # In memory the connection is the database, and cannot be closed.
-        db._core._embedded._memory.set_authorizer(None)  # type: ignore[union-attr]
+        db._backend._executor._memory.set_authorizer(None)  # type: ignore[union-attr]
 
     def notes(connection: sqlalchemy.Connection) -> int:
         return int(connection.scalar(text("SELECT count(*) FROM notes")) or 0)

@@ -37,6 +37,7 @@ from memalchemy.events import subscribe
 from memalchemy.rotation import _Rotation, rotate_keys
 from memalchemy.space import reclaim
 from memalchemy.verify import verify
+from rows import of_thread
 
 __all__ = ["opened"]
 
@@ -347,7 +348,7 @@ async def test_verify_finds_damaged_bytes_without_a_key_and_what_is_not_encrypte
         "genuine, memalchemy rotate-keys --encrypt-plaintext",
     )
     await change(db, "UPDATE store_items SET checksum = checksum + 1 WHERE key = 'one'")
-    await change(db, "UPDATE deltas SET checksum = checksum + 1 WHERE thread_id = 'forked'")
+    await change(db, f"UPDATE deltas SET checksum = checksum + 1 WHERE {of_thread('forked')}")
 
     report = await verify(await opened(keys=None))
 
@@ -365,13 +366,14 @@ async def forge(db: Database, tenant: str = "default") -> None:
     a state, an entry, and an item.
     """
     aside = await _plain_rows(db)
-    for table, where in (
-        ("deltas", "thread_id = 'forged'"),
-        ("deltas", "thread_id = 'log'"),
-        ("store_items", "key = 'forged'"),
+    for table, name in (
+        ("deltas", "forged"),
+        ("deltas", "log"),
+        ("store_items", "forged"),
     ):
         column = "payload" if table == "deltas" else "value"
-        row = next(row for row in aside[table] if where.split("'")[1] in row.values())
+        row = next(row for row in aside[table] if name in row.values())
+        where = of_thread(name) if table == "deltas" else f"key = '{name}'"
         await change(
             db,
             f"UPDATE {table} SET codec = :codec, checksum = :checksum, {column} = :payload "
@@ -463,11 +465,11 @@ async def test_no_other_key_takes_over_what_is_not_encrypted(
 async def test_what_is_not_encrypted_is_held_to_its_checksum_first(
     opened: Open, forged: Database
 ) -> None:
-    for table in ("deltas", "store_items"):
+    for table, ours in (("deltas", ""), ("store_items", "AND namespace NOT LIKE '/~%'")):
         await change(
             forged,
             f"UPDATE {table} SET checksum = checksum + 1 "
-            "WHERE tenant = 'default' AND codec NOT LIKE '%+gcm1' AND namespace NOT LIKE '/~%'",
+            f"WHERE tenant = 'default' AND codec NOT LIKE '%+gcm1' {ours}",
         )
 
     report = await rotate_keys(forged, encrypt_plaintext=True)

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from memalchemy.checkpoints.cache import TipCache
 
 from memalchemy import Checkpointer, Database
+from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.errors import Conflict, NotFound, ThreadDeleted
 
 SCALE = float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))

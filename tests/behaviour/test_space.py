@@ -16,6 +16,7 @@ from sqlalchemy.engine import Engine
 
 from memalchemy import Checkpointer, Database, Store, events, space
 from memalchemy.contracts import Progress
+from memalchemy.database import READ
 from memalchemy.events import Event
 from servers import Postgres
 
@@ -206,7 +207,8 @@ async def test_a_file_gives_its_bytes_back_while_others_write(file: Path) -> Non
     assert done.before is not None
     assert done.after is not None
     assert again.after is not None
-    assert max(done.after, again.after) < done.before / 3
+    # Of five states of each thread two stay: the newest, and the one that it is based on.
+    assert max(done.after, again.after) < done.before * 2 / 5
     assert again.advice == ()
     assert length(file) == again.after
     with closing(sqlite3.connect(file)) as connection:
@@ -324,7 +326,7 @@ async def _seen(db: Database) -> Any:
     from memalchemy.space import reclaiming
 
     query = reclaiming.read_tables(db.dialect)
-    return await db.read(lambda: reclaiming._bound(query, {"p_schema": None}))
+    return await db.run(lambda: reclaiming._bound(query, {"p_schema": None}), READ)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from memalchemy import Checkpointer, Database
 from memalchemy.dialects import TEXT_INDEXES
+from memalchemy.keys import log_key
 from memalchemy.verify import Report, verify
 from servers import Postgres
 
@@ -50,10 +51,11 @@ async def unindex(db: Database, index: str) -> None:
     """Take the row of checkpoint c5 out of an index, leaving the row."""
     if db.dialect.single_writer:
         table, value = {
-            "deltas_search": ("deltas", "search_text"),
+            "deltas_search": ("deltas", "search_text, scope"),
             "checkpoints_meta": ("checkpoints", "terms"),
         }[index]
-        taken = f"SELECT 'delete', rowid, search_text FROM {table} WHERE seq = 5"
+        scope = "'x' || lower(hex(tenant))"
+        taken = f"SELECT 'delete', rowid, search_text, {scope} FROM {table} WHERE seq = 5"
         if value == "terms":
             terms = (
                 "(SELECT group_concat(lower(hex(key || char(31) || CASE WHEN type = 'text' THEN "
@@ -186,7 +188,7 @@ async def test_on_postgresql_rows_are_looked_for_by_the_index_itself(postgres: P
     async with Database(postgres.url(name), migrate="off") as db:
         await db.migrate()
         d = db.dialect
-        same = {"k_tenant": "t", "k_thread_id": "t", "k_namespace": "/"}
+        same = {"k_tenant": "t", "k_namespace": "/", "k_log_id": log_key("t", "t", "/")}
         for index in TEXT_INDEXES:
             low, high = ("a", "b") if index == "store_items_search" else (1, 2)
             binds = same | {"p_low": low, "p_high": high}
@@ -237,8 +239,9 @@ async def test_sqlites_own_check_and_rows_without_a_thread_are_findings(tmp_path
     async with Database(f"sqlite:///{path}") as db:
         report = await verify(db)
 
-    codes = {(f.code, f.thread_id) for f in report.findings}
-    assert ("orphan", "gone") in codes
+    orphans = [f.sentence for f in report.findings if f.code == "orphan"]
+    assert [sentence.split()[3] for sentence in orphans] == ["checkpoints", "deltas"]
+    assert all(str(log_key("default", "gone", "/")) in sentence for sentence in orphans)
     assert any(f.code == "storage" and "CHECK" in f.sentence for f in report.findings)
 
 

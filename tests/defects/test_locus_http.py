@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memalchemy.checkpoints.files import file_name
 
 from httpserver import answering, running, saying
 from memalchemy import (
@@ -22,6 +21,7 @@ from memalchemy import (
     HTTPCheckpointer,
     get_checkpointer,
 )
+from memalchemy.checkpoints.json_files import file_name
 from servers import free_port
 
 AWKWARD = [

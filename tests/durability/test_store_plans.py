@@ -20,7 +20,7 @@ from memalchemy.dialects import DIALECTS, Dialect
 from memalchemy.search.embeddings import live_items
 from memalchemy.search.items import narrowed_items, search_items
 from memalchemy.search.scope import key_lists, scope_binds
-from memalchemy.store import queries, writing
+from memalchemy.store import read, write
 from servers import Postgres
 
 SPACES, EACH = 200, 100
@@ -63,16 +63,16 @@ def statements(d: Dialect) -> dict[str, tuple[Executable, dict[str, Any]]]:
     scope = dict(d.text.item_scope_binds("default", "/space 7/", False, []))
     narrowed = dict(d.text.item_scope_binds("default", "/space 7/", False, fields))
     return {
-        "one item": (queries.read_item(d), {}),
-        "items by their keys": (queries.read_items(d), {"p_keys": keys}),
-        "keys of a namespace": (queries.list_keys(d, after=True), {}),
-        "the newest": (queries.list_items(d, order="newest", below=False, after=True), {}),
-        "items by key, below": (queries.list_items(d, order="key", below=True, after=True), {}),
+        "one item": (read.read_item(d), {}),
+        "items by their keys": (read.read_items(d), {"p_keys": keys}),
+        "keys of a namespace": (read.list_keys(d, after=True), {}),
+        "the newest": (read.list_items(d, order="newest", below=False, after=True), {}),
+        "items by key, below": (read.list_items(d, order="key", below=True, after=True), {}),
         "words": (search_items(d, below=False, weighed=True), terms | scope),
         "words, unranked": (search_items(d, below=False, weighed=False), terms | scope),
         "fields": (narrowed_items(d, below=False), narrowed),
-        "namespaces": (queries.list_paths(d), {}),
-        "vectors to drop": (writing.drop_vectors_of(d), {"p_keys": keys}),
+        "namespaces": (read.list_paths(d), {}),
+        "vectors to drop": (write.drop_vectors_of(d), {"p_keys": keys}),
         "which are alive": (live_items(d), {"p_keys": keys}),
     }
 

@@ -18,8 +18,8 @@ from memalchemy.database.direct_connection import DirectConnection
 from memalchemy.dialects import DIALECTS
 from memalchemy.statements import REGISTRY
 
-DRIVER = "memalchemy.database.program_runner"
-"""The module that runs programs; all else that the library may send stands in ``_DIRECT``."""
+RUNNER = "memalchemy.database.program_runner"
+"""The module that runs programs; what the library may send without it stands in ``_DIRECT``."""
 
 _DIRECT = (
     "memalchemy.migrate",  # the version table and Alembic's own
@@ -27,12 +27,8 @@ _DIRECT = (
     "memalchemy.database",  # BEGIN, PRAGMA, the server's version
     "memalchemy.sync.host",  # what a host's session begins when it is asked for its connection
 )
-_BETWEEN = (
-    "memalchemy.database.direct_connection",
-    "memalchemy.database.compiled",
-    "memalchemy.database.executors.asyncpg",
-)
-"""The modules through which programs give their statements to SQLAlchemy or to a driver."""
+_BELOW = ("memalchemy.database.compiled", "memalchemy.database.direct_connection")
+"""The modules by which the runner gives statements to SQLAlchemy or to a driver."""
 
 _HOOK = "before_cursor_execute"
 
@@ -71,9 +67,10 @@ class Watch:
         def execute(direct: DirectConnection, statement: Any, parameters: Any) -> Any:
             answer = send(direct, statement, parameters)
             if answer is not None:
-                driver = f"{direct.dialect.driver}, direct"
-                sql, moved = direct.sql(statement), direct.names_schema
-                watch._look(direct.dialect.name, driver, sql, statement, moved=moved)
+                compiled = direct._compiled.get(statement, direct.dialect)
+                assert compiled is not None
+                name, moved = f"{direct.driver}, direct", direct.names_schema
+                watch._look(direct.dialect.name, name, compiled.sql, statement, moved=moved)
             return answer
 
         DirectConnection.execute = execute  # type: ignore[method-assign]
@@ -100,7 +97,7 @@ class Watch:
         if frame is None:
             return
         sender = frame.f_globals["__name__"]
-        if sender != DRIVER:
+        if sender != RUNNER:
             if not sender.startswith(_DIRECT):
                 self.complaints.append(f"{sender} sends statements without a program: {sql}")
             return
@@ -147,7 +144,7 @@ def _sender() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
-        if not module.startswith(("sqlalchemy", __name__, *_BETWEEN)):
+        if not module.startswith(("sqlalchemy", __name__, *_BELOW)):
             return frame if module.startswith("memalchemy") else None
         frame = frame.f_back
     return None

@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 import aiosqlite
 from sqlalchemy import JSON, Engine, LargeBinary, Text, TypeDecorator, event
 
+from memalchemy.database import backend
 from memalchemy.database.direct_connection import DirectConnection
 from memalchemy.dialects import DIALECTS, Dialect, register_dialect
 from memalchemy.dialects.oracle import MAX_TEXT_BIND, Oracle
@@ -51,6 +52,7 @@ CONDITIONS = {
         "terms",
         "item_hits",
         "items_in_scope",
+        "log_scope_binds",
         "item_scope_binds",
         "indexes_fields",
     ),
@@ -101,7 +103,7 @@ UNLIKE = {
     **_because(
         "the text index that is there is the database's own",
         "text",
-        *("sees_uncommitted", "log_scope_binds", "limit_pending", "purge", "index_name"),
+        *("sees_uncommitted", "limit_pending", "purge", "index_name"),
         *("index_state", "repair_advice", "unindexed_rows", "force_index", "check_integrity"),
         "rebuild",
     ),
@@ -160,6 +162,7 @@ def install() -> None:
     os.environ[VARIABLE] = "1"
     # The habits are SQLAlchemy's hooks, which what goes straight to a driver passes by.
     DirectConnection.execute = lambda *_: None  # type: ignore[method-assign]
+    backend.allows_direct_asyncpg = lambda *_: False
     register_dialect(_as_oracle(SQLite, PROGRAMS, CONDITIONS), replace=True)
     register_dialect(_as_oracle(PostgreSQL, PROGRAMS), replace=True)
     event.listen(Engine, "do_execute", _execute)

@@ -31,16 +31,16 @@ from memalchemy import (
     register_checkpointer,
     tenant_scope,
 )
-from memalchemy.contracts import CheckpointerCapabilities, CheckpointerProtocol
-from memalchemy.http.asgi import app
-from memalchemy.http.blocking import HTTPCheckpointer as Blocking
-from memalchemy.memory import without_memory_blocks
-from memalchemy.memory.message_times import (
+from memalchemy.context import (
     message_time,
     oldest_message_time,
     stamp_messages,
     trim_messages,
 )
+from memalchemy.contracts import CheckpointerCapabilities, CheckpointerProtocol
+from memalchemy.http import app
+from memalchemy.http.blocking import HTTPCheckpointer as Blocking
+from memalchemy.memory import without_memory_blocks
 from memalchemy.state import AgentState, Message, ReasoningStep, ToolCall, ToolExecution
 from parity_examples import answer, section, user
 

@@ -10,6 +10,7 @@ import numpy as np
 from sqlalchemy import delete, insert
 
 from memalchemy import Database
+from memalchemy.database import WRITE
 from memalchemy.keys import encode_namespace
 from memalchemy.search.scope import EMBEDDINGS, ITEMS
 from memalchemy.search.vectors import Near, Wanted, check_vector, count_change, has_native_vectors
@@ -70,7 +71,7 @@ async def put(
         values = insert(EMBEDDINGS).values(vector=db.dialect.vectors.bind("p_vector", native))
         yield values, rows
 
-    await db.write(program, connection=connection)
+    await db.run(program, WRITE, connection=connection)
 
 
 async def remove(db: Database, places: Sequence[Place], *, connection: Any = None) -> None:
@@ -82,7 +83,7 @@ async def remove(db: Database, places: Sequence[Place], *, connection: Any = Non
         for path, key in items:
             yield _of_item(delete(ITEMS), ITEMS, db, path, key), None
 
-    await db.write(program, connection=connection)
+    await db.run(program, WRITE, connection=connection)
 
 
 def _counted(db: Database, paths: set[str], removes: bool) -> Program[dict[str, int]]:

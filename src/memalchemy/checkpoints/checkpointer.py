@@ -49,7 +49,7 @@ from memalchemy.database import (
     off_loop,
 )
 from memalchemy.dialects import namespace_binds
-from memalchemy.errors import NotFound
+from memalchemy.errors import InvalidArgument, NotFound
 from memalchemy.events import operation
 from memalchemy.filters import Filter
 from memalchemy.keys import (
@@ -111,6 +111,9 @@ class Checkpointer:
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
+
+    db: Database
+    namespace: tuple[str, ...]
 
     deletes_single_checkpoints = True
 
@@ -247,7 +250,7 @@ class Checkpointer:
         mapping, fallback = await self._mapping_of(state, thread_id, connection)
         life = self._ttl if ttl is None else to_lifetime(ttl)
         if checkpoint_id in (parent_id, lineage):
-            raise ValueError("a checkpoint cannot be its own parent")
+            raise InvalidArgument("a checkpoint cannot be its own parent")
         cached = self._cache.get(log) if connection is None else None
         now = datetime.now(UTC)
         request = Request(
@@ -674,7 +677,7 @@ class Checkpointer:
             if target is None:
                 target = fork_of(thread_id)
             if target == thread_id:
-                raise ValueError("a fork needs a thread id of its own")
+                raise InvalidArgument("a fork needs a thread id of its own")
             event.checkpoint_id, event.details["to"] = info.checkpoint_id, target
             source, to, now = self._log(thread_id), self._log(target), datetime.now(UTC)
             self._cache.drop(to)
@@ -709,7 +712,7 @@ class Checkpointer:
         """
         source, target = self._log(source_thread_id), self._log(dest_thread_id)
         if source == target:
-            raise ValueError("a thread cannot be copied onto itself")
+            raise InvalidArgument("a thread cannot be copied onto itself")
         now = datetime.now(UTC)
         scope = "below" if below else "all" if all_namespaces else "own"
         self._cache.drop_thread(target.tenant, dest_thread_id)
@@ -1312,9 +1315,11 @@ def _check_optional(checkpoint_id: str | None) -> None:
 
 def _check_one_given(*selectors: object) -> None:
     if sum(selector is not None for selector in selectors) != 1:
-        raise ValueError("give exactly one of tenant=, thread_id=, metadata=")
+        raise InvalidArgument("give exactly one of tenant=, thread_id=, metadata=")
     if selectors[2] is not None and not selectors[2]:
-        raise ValueError("metadata= must name at least one key; an empty one would mean everything")
+        raise InvalidArgument(
+            "metadata= must name at least one key; an empty one would mean everything"
+        )
 
 
 def _check_indexed(index_text: bool | Iterable[str]) -> bool | frozenset[str]:

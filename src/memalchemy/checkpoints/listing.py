@@ -20,7 +20,7 @@ from memalchemy.log.tables import (
 )
 from memalchemy.statements import beyond, statement
 
-_INFO = (
+INFO = (
     "checkpoint_id",
     "parent_id",
     "seq",
@@ -37,7 +37,7 @@ def info_columns() -> list[ColumnElement[Any]]:
     return [
         THREADS.c.thread_id,
         THREADS.c.namespace,
-        *(CHECKPOINTS.c[name] for name in _INFO),
+        *(CHECKPOINTS.c[name] for name in INFO),
     ]
 
 
@@ -48,7 +48,7 @@ def of_live_log() -> Any:
 
 def info(row: Any) -> CheckpointInfo:
     """A row of the statements below as a record."""
-    values = dict(zip(("thread_id", "namespace", *_INFO), row, strict=False))
+    values = dict(zip(("thread_id", "namespace", *INFO), row, strict=False))
     values["metadata"] = values.pop("meta")
     values["namespace"] = decode_namespace(values["namespace"])
     return CheckpointInfo(**values)
@@ -94,7 +94,7 @@ def list_newest(d: Dialect) -> Executable:
         .subquery("heads")
     )
     return (
-        select(heads.c.thread_id, heads.c.namespace, *(CHECKPOINTS.c[name] for name in _INFO))
+        select(heads.c.thread_id, heads.c.namespace, *(CHECKPOINTS.c[name] for name in INFO))
         .select_from(CHECKPOINTS)
         .join(heads, same_log(CHECKPOINTS, heads))
         .order_by(CHECKPOINTS.c.created_at.desc(), CHECKPOINTS.c.seq.desc())

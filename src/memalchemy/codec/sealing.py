@@ -240,11 +240,6 @@ def inner(codec: str) -> str:
     return codec.removesuffix(SUFFIX)
 
 
-def plain_size(codec: str, stored: int) -> int:
-    """How long a payload is that takes so many bytes as it is stored."""
-    return max(stored - OVERHEAD, 0) if is_sealed(codec) else stored
-
-
 def key_id(payload: bytes) -> str:
     """The id of the key that a payload was sealed with; nothing can be told from it."""
     return payload[len(_VERSION) : LEADING].hex()

@@ -32,11 +32,17 @@ from memalchemy.database.executors.host import HostConnection, run_on_host
 from memalchemy.database.executors.sqlalchemy import SQLAlchemyExecutor
 from memalchemy.database.executors.sqlite import SQLiteExecutor
 from memalchemy.database.intent import Intent, Kind
-from memalchemy.database.program_runner import Decode, JobConnection, off_loop, run_program
+from memalchemy.database.program_runner import (
+    Decode,
+    JobConnection,
+    off_loop,
+    run_observed,
+    run_program,
+)
 from memalchemy.database.sqlite_backup import Progress, complete_or_absent
 from memalchemy.dialects import DIALECTS, Target, dialect_of, display, parse_url
 from memalchemy.errors import CapabilityMissing, DatabaseUnreachable, SchemaOutdated
-from memalchemy.events import Event, publish
+from memalchemy.events import Event, publish, statements_are_observed
 from memalchemy.statements import Program
 
 T = TypeVar("T")
@@ -207,6 +213,8 @@ class Backend:
         self._after_fork()
         if write and isinstance(self._executor, SQLiteExecutor):
             self._executor.may_create = True
+        if statements_are_observed():
+            job = partial(run_observed, job)
         return await self._retry(job, "transaction" if write else "read", repeatable=True)
 
     async def health(self) -> dict[str, Any]:

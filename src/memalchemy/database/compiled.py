@@ -7,6 +7,7 @@ statements take; `database.direct_connection` leaves it out on memalchemy's own 
 
 from __future__ import annotations
 
+import time
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -28,6 +29,7 @@ from memalchemy.database.unreadable_rows import (
     sqlite_types,
 )
 from memalchemy.dialects import DIALECTS
+from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
 from memalchemy.statements import NAMELESS, Answer, Parameters
 
 Processor = Callable[[Any], Any] | None
@@ -179,6 +181,7 @@ def execute_with_sqlalchemy(
         UnreadableRows: a cell is not of its column's type.
     """
     any_type, result, rows = _has_dynamic_types(connection.dialect), None, None
+    started, failure = time.perf_counter(), None
     try:
         result = connection.execute(statement, parameters, execution_options=options)
         rows = result.all() if result.returns_rows else ()
@@ -188,11 +191,28 @@ def execute_with_sqlalchemy(
         if result is None and (any_type or not isinstance(error, (ArithmeticError, ValueError))):
             raise
         what = describe_driver_error(error)
+    except Exception as error:
+        failure = error
+        raise
+    finally:
+        if statements_are_observed():
+            _publish(connection, statement, result, failure, time.perf_counter() - started)
     if result is None or rows is None:
         raise UnreadableRows(what, [], {})
     if rows and any_type and hasattr(statement, "exported_columns"):
         _check_rows(statement, rows)
     return Answer(rows, result.rowcount)
+
+
+def _publish(
+    connection: Connection, statement: Any, result: Any, failure: Any, seconds: float
+) -> None:
+    """Publish a statement that SQLAlchemy executed; if it failed, the error has its text."""
+    sql = getattr(failure, "statement", None) if result is None else result.context.statement
+    dialect, error = connection.dialect, None if failure is None else type(failure).__name__
+    publish_statement(
+        StatementEvent(sql or "", dialect.name, dialect.driver, seconds, error, statement)
+    )
 
 
 def _check_rows(statement: Any, rows: Sequence[Any]) -> None:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import abc
 import sqlite3
+import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlalchemy import Connection, Executable
 from sqlalchemy.exc import DBAPIError
 
 from memalchemy.database.compiled import CompiledStatement, CompiledStatements
 from memalchemy.database.unreadable_rows import UnreadableRows, describe_driver_error
+from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
 from memalchemy.statements import Answer, Parameters
 
 _INFO_KEY = "memalchemy_direct"
@@ -26,6 +28,9 @@ class DirectConnection(abc.ABC):
 
     *connection* is SQLAlchemy's connection; ``raw`` is the driver's below it.
     """
+
+    driver: ClassVar[str]
+    """The name of the driver below SQLAlchemy's."""
 
     _binding_errors_are_ours = False
     """The driver raises ValueError for a value it cannot bind, and for no row it cannot decode."""
@@ -60,6 +65,8 @@ class DirectConnection(abc.ABC):
             return None
         values = compiled.values(parameters)
         try:
+            if statements_are_observed():
+                return self._send_observed(compiled, values, statement)
             return self._send(compiled, values)
         except (ArithmeticError, ValueError) as error:
             if self._binding_errors_are_ours:
@@ -71,11 +78,23 @@ class DirectConnection(abc.ABC):
         """Return SQLAlchemy's connection, for statements that `execute` does not take."""
         return self.connection
 
-    def sql(self, statement: Executable) -> str:
-        """Return the text that is sent for *statement*."""
-        compiled = self._compiled.get(statement, self.dialect)
-        assert compiled is not None
-        return compiled.sql
+    def _send_observed(
+        self, compiled: CompiledStatement, values: Sequence[Any], statement: Executable
+    ) -> Answer:
+        """Send a statement and publish its `StatementEvent`."""
+        started, error = time.perf_counter(), None
+        try:
+            return self._send(compiled, values)
+        except Exception as raised:
+            error = type(raised).__name__
+            raise
+        finally:
+            seconds = time.perf_counter() - started
+            publish_statement(
+                StatementEvent(
+                    compiled.sql, self.dialect.name, self.driver, seconds, error, statement
+                )
+            )
 
     @abc.abstractmethod
     def _send(self, compiled: CompiledStatement, values: Sequence[Any]) -> Answer: ...
@@ -87,6 +106,7 @@ _sqlite_statements = CompiledStatements()
 class SQLiteDirectConnection(DirectConnection):
     """Executes statements on a connection of the standard library's sqlite3."""
 
+    driver = "sqlite3"
     _binding_errors_are_ours = True
 
     def __init__(self, connection: Connection) -> None:

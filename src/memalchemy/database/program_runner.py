@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, event
 from sqlalchemy.exc import SQLAlchemyError
 
 from memalchemy.database.compiled import execute_with_sqlalchemy
@@ -15,7 +16,7 @@ from memalchemy.database.direct_connection import DirectConnection
 from memalchemy.database.driver_errors import Translate
 from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.dialects import original
-from memalchemy.events import Event
+from memalchemy.events import Event, StatementEvent, publish_statement
 from memalchemy.statements import Program
 
 T = TypeVar("T")
@@ -33,9 +34,9 @@ def run_program(
     program: Program[T],
     translate: Translate,
     options: dict[str, Any],
-    event: Event | None = None,
+    counted: Event | None = None,
 ) -> T:
-    """Run *program* to its end and return its result.
+    """Run *program* to its end and return its result; count its round trips in *counted*.
 
     A statement's failure is thrown into the program as an error of memalchemy's.
     """
@@ -47,8 +48,8 @@ def run_program(
     try:
         statement, parameters = next(program)
         while True:
-            if event is not None:
-                event.round_trips += 1
+            if counted is not None:
+                counted.round_trips += 1
             try:
                 answer = None if direct is None else direct.execute(statement, parameters)
                 if answer is None:
@@ -76,6 +77,28 @@ def run_program(
         return result_value
     finally:
         program.close()
+
+
+def run_observed(job: Callable[[Connection], T], connection: Connection) -> T:
+    """Run *job* with a `StatementEvent` for each statement that it sends on *connection*."""
+
+    def before(_: Any, __: Any, ___: str, ____: Any, context: Any, _____: bool) -> None:
+        context.memalchemy_started = time.perf_counter()
+
+    def after(conn: Connection, _: Any, sql: str, __: Any, context: Any, ___: bool) -> None:
+        seconds = time.perf_counter() - context.memalchemy_started
+        dialect, construct = conn.dialect, getattr(context, "invoked_statement", None)
+        publish_statement(
+            StatementEvent(sql, dialect.name, dialect.driver, seconds, statement=construct)
+        )
+
+    event.listen(connection, "before_cursor_execute", before)
+    event.listen(connection, "after_cursor_execute", after)
+    try:
+        return job(connection)
+    finally:
+        event.remove(connection, "before_cursor_execute", before)
+        event.remove(connection, "after_cursor_execute", after)
 
 
 OFF_LOOP_BYTES = 2 * 1024 * 1024

@@ -18,6 +18,7 @@ import enum
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
+from uuid import UUID
 
 import orjson
 from sqlalchemy import (
@@ -151,7 +152,7 @@ class Statements:
 
     def list_binds(self, parameter: str, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
         """Return the binds of `rows_from_list`: a JSON array of arrays, a UUID as its text."""
-        return {parameter: orjson.dumps(rows).decode()}
+        return {parameter: orjson.dumps(rows, default=_uuid_text).decode()}
 
     def list_batches(
         self, parameter: str, rows: Sequence[Sequence[Any]], most: int = MAX_LISTED
@@ -592,6 +593,13 @@ def placement() -> list[tuple[Table, Table, str]]:
     return placed
 
 
+def _uuid_text(value: Any) -> str:
+    """Return the text of a UUID of asyncpg's, a subclass that orjson does not write itself."""
+    if isinstance(value, UUID):
+        return str(value)
+    raise TypeError(f"a list is of texts and UUIDs, not of {type(value).__name__}")
+
+
 def vector_index_name(metric: str, dimensions: int) -> str:
     """Return the name of the index of the vectors of so many dimensions, by one metric."""
     return f"ix_embeddings_hnsw_{int(dimensions)}_{metric}"
@@ -615,7 +623,7 @@ def original(error: BaseException) -> BaseException:
 def _number_that_fits(rows: Sequence[Sequence[Any]], room: int) -> int:
     """Return how many of the first rows one JSON value takes; one, however long it is."""
     for at, row in enumerate(rows):
-        room -= len(orjson.dumps(row)) + 1
+        room -= len(orjson.dumps(row, default=_uuid_text)) + 1
         if room < 0 and at:
             return at
     return len(rows)

@@ -184,7 +184,7 @@ class OracleStatements(Statements):
             f"{name} VARCHAR2(4000) PATH '$[{at}]'" for at, name in enumerate(columns)
         )
         names = ", ".join(
-            "HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id"
+            "HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id"
             if name == "log_id"
             else f"each_.{name}"
             for name in columns

@@ -45,8 +45,10 @@ from memalchemy.log.tables import (
 )
 from memalchemy.statements import Program, statement
 
-LOGS, ROWS = 100, 2_000
-"""In one transaction: at most so many logs, and about so many rows; one log may hold more."""
+LOGS, ROWS = 90, 2_000
+"""In one transaction: at most so many logs, and about so many rows; one log may hold more. The keys
+of 97 logs fit into one list on Oracle.
+"""
 
 SCOPES = ("namespace", "tenant", "log", "thread")
 _ID = ("thread_id", "namespace")

@@ -61,9 +61,12 @@ def standing(
 
     Raises:
         Conflict, ThreadDeleted: it is not as *expected*; nothing was changed.
+        Corrupt: the key is another log's.
     """
     answer = yield lock_log(d), log.binds()
     head = Head._make(answer[0]) if answer else None
+    if head is not None:
+        head.check_names(log)
     if head is not None and head.is_expired(values["p_now"]):
         yield from remove_log(d, log)
         head = None

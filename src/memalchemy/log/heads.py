@@ -277,22 +277,24 @@ def allot_locked(d: Dialect) -> Executable:
     return update(THREADS).where(of_log(THREADS)).values(values).returning(*ALLOTTED)
 
 
-def _begins(purpose: str, condition: str) -> bool:
-    return condition in ("any", "none") or (purpose, condition) == ("checkpoint", "alive")
+_BEGINS = {"checkpoint": ("any", "none", "alive"), "entries": ("any", "none"), "write": ("any",)}
+"""The conditions under which each purpose may make a log."""
 
 
 @statement(purpose=PURPOSES, condition=CONDITIONS)
 def allot_or_begin(d: Dialect, purpose: str, condition: str) -> Executable | None:
     """Allot positions of a log, and make it if it is not there."""
-    return begin(d, purpose, condition) if d.upserts and _begins(purpose, condition) else None
+    begins = d.upserts and condition in _BEGINS[purpose]
+    return begin(d, purpose, condition) if begins else None
 
 
 @statement(purpose=PURPOSES, condition=CONDITIONS)
 def allot_again(d: Dialect, purpose: str, condition: str) -> Executable | None:
     """`allot_or_begin` without an upsert, first half: the head is there."""
-    if d.upserts or not _begins(purpose, condition):
+    if d.upserts or condition not in _BEGINS[purpose]:
         return None
-    where = [of_log(THREADS), unexpired(), *_is_as(purpose, condition)]
+    same = (THREADS.c[name] == bind for name, bind in names().items())
+    where = [*same, unexpired(), *_is_as(purpose, condition)]
     values = revived(purpose, _given(), new_checkpoints())
     return update(THREADS).where(*where).values(values).returning(*ALLOTTED)
 

@@ -42,9 +42,9 @@ _OF_ONE_DATABASE = (
     "ix_embeddings_tenant_namespace_change",
     "ix_store_items_search",
     "rowid",
-    "uq_checkpoints_tenant_thread_id_namespace_checkpoint_id",
+    "uq_checkpoints_log_id_seq",
     "uq_deltas_entry_key_oracle",
-    "uq_deltas_tenant_thread_id_namespace_seq",
+    "uq_deltas_log_id_seq",
     "uq_embeddings_tenant_namespace_key_field_model_part",
     "uq_store_items_tenant_namespace_key",
 )
@@ -99,9 +99,19 @@ def _plain_type(type_: Any, autogenerate: Any) -> str:
             f"sa.String(length={length})"
             f".with_variant(sa.String(length={length}, collation='C'), 'postgresql')"
         )
-    if isinstance(type_, column_types.UtcDateTime):
+    if isinstance(type_, column_types.LogKey):
         autogenerate.imports.add(oracle)
-        return "sa.DateTime(timezone=True).with_variant(oracle.TIMESTAMP(), 'oracle')"
+        return (
+            "sa.LargeBinary().with_variant(sa.Uuid(), 'postgresql')"
+            ".with_variant(oracle.RAW(16), 'oracle')"
+        )
+    if isinstance(type_, column_types.UtcDateTime):
+        autogenerate.imports |= {postgresql, oracle}
+        return (
+            "sa.BigInteger()"
+            ".with_variant(postgresql.TIMESTAMP(timezone=True), 'postgresql')"
+            ".with_variant(oracle.TIMESTAMP(), 'oracle')"
+        )
     if isinstance(type_, column_types.Json):
         autogenerate.imports.add(postgresql)
         return "sa.JSON().with_variant(postgresql.JSONB(), 'postgresql')"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memalchemy.codec import text
-from memalchemy.errors import StoreCapabilityError
+from memalchemy.errors import InvalidArgument, StoreCapabilityError
 from memalchemy.keys import check_name
 from memalchemy.search.vectors import check_vector
 from memalchemy.store.write import VectorRow
@@ -59,7 +59,7 @@ def texts_of(value: Any, index: bool | Sequence[str]) -> list[Text]:
 def check_field(field: object) -> str:
     """Return *field* if it can name a vector of an item."""
     if isinstance(field, str) and len(field) > MAX_FIELD_CHARACTERS:
-        raise ValueError(f"a field's name has at most {MAX_FIELD_CHARACTERS} characters")
+        raise InvalidArgument(f"a field's name has at most {MAX_FIELD_CHARACTERS} characters")
     return check_name(field, "field")
 
 

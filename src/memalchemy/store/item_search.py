@@ -13,6 +13,7 @@ from typing import Any
 from memalchemy.codec import text
 from memalchemy.contracts import SearchPlan
 from memalchemy.database import off_loop
+from memalchemy.errors import InvalidArgument
 from memalchemy.search.items import search_items
 from memalchemy.search.relevance import CANDIDATES, Ranking
 from memalchemy.search.scope import scope_binds
@@ -145,7 +146,7 @@ class ItemSearch:
         rows = await items.ask(read.other_size(items.db.dialect, below=items.below), binds)
         size = len(self.vector)
         if rows and rows[0].dimensions != size:
-            raise ValueError(
+            raise InvalidArgument(
                 f"the vector to look for has {size:,} dimensions; there is none of that size under "
                 f"the model {self.model!r} here, but one of {rows[0].dimensions:,}"
             )

@@ -12,7 +12,7 @@ from memalchemy.codec import items as codec
 from memalchemy.codec.sealing import Keyring
 from memalchemy.contracts import Seconds, to_timedelta
 from memalchemy.database import Database, HostConnection
-from memalchemy.errors import Corrupt
+from memalchemy.errors import Corrupt, InvalidArgument
 from memalchemy.events import Event
 from memalchemy.keys import check_name, encode_namespace
 from memalchemy.metadata import check_metadata
@@ -125,7 +125,7 @@ def _life(ttl: Seconds) -> timedelta | None:
         return None
     life = to_timedelta(ttl)
     if not timedelta(0) < life < timedelta(days=365_000):
-        raise ValueError(
+        raise InvalidArgument(
             "ttl must be longer than zero and shorter than a thousand years; math.inf is for ever"
         )
     return life

@@ -6,7 +6,7 @@ The modules beside this one hold the statements and programs: ``write`` and ``re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -41,7 +41,7 @@ from memalchemy.database import (
     off_loop,
 )
 from memalchemy.dialects import MAX_LISTED
-from memalchemy.errors import MemalchemyError
+from memalchemy.errors import InvalidArgument, MemalchemyError
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import check_list, check_name, decode_namespace, encode_namespace
@@ -92,6 +92,10 @@ Name = tuple[tuple[str, ...], str]
 """The namespace and the key of an item."""
 
 
+ITEM_PAGE = 500
+"""Items of a page of `Store.iter_items`, unless it is told."""
+
+
 class Store:
     """Keep values under a namespace and a key, and find them by key, field, words and meaning.
 
@@ -120,6 +124,8 @@ class Store:
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
+
+    db: Database
 
     def __init__(
         self,
@@ -703,6 +709,65 @@ class Store:
             reader = ItemReader(self.db, path, prefix, wanted, connection, event)
             return await taken(reader.in_order(order, after, limit), limit)
 
+    async def iter_keys(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: str | None = None,
+        page_size: int = ITEM_PAGE,
+        connection: HostConnection | None = None,
+    ) -> AsyncGenerator[str]:
+        """Yield all keys of this very namespace, in the order of their code points.
+
+        *prefix* is as of `list_keys`. Each page of *page_size* keys is a query of its own: what
+        others write meanwhile is seen if it comes after the keys that were yielded.
+        """
+        after: str | None = None
+        size = _page_size(page_size)
+        while True:
+            page = await self.list_keys(
+                namespace, size, prefix=prefix, after=after, connection=connection
+            )
+            for key in page:
+                yield key
+            if len(page) < size:
+                return
+            after = page[-1]
+
+    async def iter_items(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        filter: Mapping[str, Any] | None = None,
+        order: str = "newest",
+        page_size: int = ITEM_PAGE,
+        connection: HostConnection | None = None,
+    ) -> AsyncGenerator[StoreItem]:
+        """Yield all items of the namespace; with *prefix* also those of the namespaces below it.
+
+        *filter* and *order* are as of `list_items`. Each page of *page_size* items is a query of
+        its own. By ``newest``, an item that others write meanwhile moves to the front and may be
+        missed; by ``key`` it is yielded where it is.
+        """
+        after: StoreItem | None = None
+        size = _page_size(page_size)
+        while True:
+            page = await self.list_items(
+                namespace,
+                prefix=prefix,
+                filter=filter,
+                limit=size,
+                after=after,
+                order=order,
+                connection=connection,
+            )
+            for item in page:
+                yield item
+            if len(page) < size:
+                return
+            after = page[-1]
+
     async def count(
         self,
         namespace: Namespace,
@@ -810,15 +875,15 @@ class Store:
             check_query(query)
         if embedding is not None and mode == "text":
             if query is not None:
-                raise ValueError("embedding= is for the modes vector and hybrid")
+                raise InvalidArgument("embedding= is for the modes vector and hybrid")
             mode = "vector"
         _check_threshold(threshold)
         check_share(alpha, "alpha")
         check_share(mmr, "mmr")
         if alpha is not None and mode != "hybrid":
-            raise ValueError("alpha= is for the mode hybrid")
+            raise InvalidArgument("alpha= is for the mode hybrid")
         if mmr is not None and mode == "text":
-            raise ValueError("mmr= is for the modes vector and hybrid")
+            raise InvalidArgument("mmr= is for the modes vector and hybrid")
         path, wanted = encode_namespace(namespace), Filter.parse(filter)
         most = limit + offset
         if query is None and embedding is None:
@@ -1046,6 +1111,13 @@ class Store:
 
 
 _LISTED = SearchPlan("list", "nothing was asked for: the newest first")
+
+
+def _page_size(size: int) -> int:
+    limit = check_limit(size, "page_size")
+    if not limit:
+        raise ValueError("page_size must be at least 1")
+    return limit
 
 
 def _check_threshold(threshold: float | None) -> None:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -98,6 +98,9 @@ class ThreadLog:
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
+
+    db: Database
+    namespace: tuple[str, ...]
 
     def __init__(
         self,
@@ -379,6 +382,35 @@ class ThreadLog:
         return await self._entries(
             thread_id, "first", after, before, since, until, limit, connection
         )
+
+    async def iter_entries(
+        self,
+        thread_id: str,
+        *,
+        after: int = 0,
+        newest_first: bool = False,
+        page_size: int = 100,
+        connection: HostConnection | None = None,
+    ) -> AsyncGenerator[Entry]:
+        """Yield the entries beyond position *after*, in order, or with *newest_first* backwards.
+
+        Each page of *page_size* entries is a query of its own.
+        """
+        size = check_limit(page_size, "page_size")
+        if not size:
+            raise ValueError("page_size must be at least 1")
+        first, before = after, None
+        while True:
+            if newest_first:
+                page = await self.tail(thread_id, size, before=before, connection=connection)
+                page = [entry for entry in reversed(page) if entry.position > after]
+            else:
+                page = await self.range(thread_id, after=first, limit=size, connection=connection)
+            for entry in page:
+                yield entry
+            if len(page) < size:
+                return
+            first = before = page[-1].position
 
     async def read(
         self,

@@ -73,9 +73,9 @@ class Items:
         if verdict is Verdict.VECTORS:
             await self.sides.write(remove_embeddings(d), binds, now)
         else:
-            await self.sides.put("store_items", items, now)
+            await self.sides.put("store_items", items, now, of=key)
         if vectors:
-            await self._put_vectors(vectors, await self._counted(key, now), now)
+            await self._put_vectors(key, vectors, await self._counted(key, now), now)
         back = await self.find(self.target, key, now)
         if not _is_same(ours, back):
             raise not_as_written("store_items", key)
@@ -90,14 +90,16 @@ class Items:
         change = partial(count_change, d, key["tenant"], key["namespace"], datetime.now(UTC))
         return await self.target.run(partial(change, removes=False), WRITE_ROWS, connection=now)
 
-    async def _put_vectors(self, rows: list[Values], change: int, now: AsyncConnection) -> None:
+    async def _put_vectors(
+        self, key: Values, rows: list[Values], change: int, now: AsyncConnection
+    ) -> None:
         native = self._native[self.target]
         d = self.target.dialect
         made = [
             dict(row) | {"vector": d.vectors.bind_value(row["vector"], native), "change": change}
             for row in rows
         ]
-        await self.sides.insert(insert_embedding(d, native=native), made, now)
+        await self.sides.insert(insert_embedding(d, native=native), made, now, of=key)
 
 
 def _is_same(ours: Found, theirs: Found) -> bool:

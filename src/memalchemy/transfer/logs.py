@@ -81,7 +81,7 @@ class Logs:
         if verdict is Verdict.OUTDATED:
             await self.target.run(lambda: remove_log(d, _log(head)), WRITE_ROWS, connection=now)
         sealed = dict(head) | {"epoch": sealed_epoch(head)}
-        await self.sides.put("threads", [sealed], now)
+        await self.sides.put("threads", [sealed], now, of=head)
         back = await self.sides.ask(self.target, read_log_head(d), _log(head).binds(), now)
         if not same_rows([sealed], back) or not is_sealed(back[0]):
             raise not_as_written("threads", head)
@@ -97,7 +97,7 @@ class Logs:
         while found := await self.positions(self.source, table, head, after, then):
             until = found[-1]["seq"]
             ours = await self.rows(self.source, table, head, after, until, then)
-            await self.sides.put(table, ours, now)
+            await self.sides.put(table, ours, now, of=head)
             theirs = await self.rows(self.target, table, head, after, until, now)
             if not same_rows(ours, theirs):
                 raise not_as_written(table, head)

@@ -82,32 +82,35 @@ class Sides:
         if self._progress is not None:
             self._progress(self.report)
 
-    async def put(self, table: str, rows: Sequence[Values], now: AsyncConnection) -> None:
-        """Insert rows into a table of the target.
+    async def put(
+        self, table: str, rows: Sequence[Values], now: AsyncConnection, *, of: Values
+    ) -> None:
+        """Insert rows *of* a log or an item into a table of the target.
 
         Raises:
+            Conflict: one of them is there.
             NotEncrypted: a row is not, and its tenant is on the target.
         """
         for row in rows if self.sealed_only else ():
             if "codec" in row and row["tenant"] in self.sealed_only and not is_sealed(row["codec"]):
                 raise NotEncrypted(
-                    f"tenant {row['tenant']!r} is encrypted on the target, and {name_of(row)} of "
+                    f"tenant {row['tenant']!r} is encrypted on the target, and {name_of(of)} of "
                     "the source is not; it was not copied. Copy into an empty database, and "
                     "encrypt that with `memalchemy rotate-keys`."
                 )
-        await self.insert(insert_row(self.target.dialect, table=table), rows, now)
+        await self.insert(insert_row(self.target.dialect, table=table), rows, now, of=of)
 
     async def insert(
-        self, statement: Executable, rows: Sequence[Values], now: AsyncConnection
+        self, statement: Executable, rows: Sequence[Values], now: AsyncConnection, *, of: Values
     ) -> None:
-        """Execute an INSERT for each of *rows*."""
+        """Execute an INSERT for each of the *rows* of a log or an item."""
         if not rows:
             return
         values = [{f"p_{name}": value for name, value in row.items()} for row in rows]
         try:
             await self.write(statement, values, now)
         except UniqueViolation as error:
-            raise meanwhile(rows[0]) from error
+            raise meanwhile(of) from error
         self.tell(rows=len(rows))
 
     async def write(self, statement: Executable, binds: Parameters, now: AsyncConnection) -> int:

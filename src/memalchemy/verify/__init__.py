@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from memalchemy.database import Database
 from memalchemy.database.unreadable_rows import UnreadableRows
@@ -25,7 +26,7 @@ from memalchemy.verify import item_queries, queries
 from memalchemy.verify.indexes import TextIndexes
 from memalchemy.verify.items import ItemsReading
 from memalchemy.verify.logs import LogReading, ask, ask_each
-from memalchemy.verify.report import CODES, Finding, Report, Tally, counted
+from memalchemy.verify.report import CODES, REMEDIES, Finding, Report, Tally, counted
 
 __all__ = ["CODES", "Finding", "Report", "verify"]
 
@@ -166,8 +167,11 @@ class _Verification:
         for tenant, count in zip(tenants, counts, strict=True):
             start = offset = done
             try:
-                async for log, positions in self._logs_of(tenant):
-                    await self._log(log, _within(picks, offset, positions))
+                async for log, key, positions in self._logs_of(tenant):
+                    if key == log.key:
+                        await self._log(log, _within(picks, offset, positions))
+                    else:
+                        self._misnamed(log, key, positions)
                     offset += positions
                     self._tell(min(offset, total), total)
             except Corrupt as error:
@@ -211,16 +215,29 @@ class _Verification:
         for low, high in ranges:
             await self.indexes.look(log, low, high)
 
+    def _misnamed(self, log: Log, key: UUID | None, positions: int) -> None:
+        """Add a head whose key is not that of its names: no operation finds it by them."""
+        self.tally.logs += 1
+        unread = counted(positions, "position was", "positions were")
+        self.tally.add(
+            "log-id",
+            f"the log is stored under the key {key}, and its names make {log.key}: whoever saves "
+            f"or loads by these names does not find it; its {unread} not read",
+            log,
+            remedy=REMEDIES["log-id"],
+        )
+
     async def _orphans(self, tenant: str) -> None:
         for table in ("checkpoints", "deltas"):
             statement = queries.list_orphans(self.db.dialect, table=table)
             for row in await ask(self.db, statement, {"k_tenant": tenant, "p_limit": PAGE}):
-                self.tally.add(
-                    "orphan",
-                    counted(row.orphans, "row", "rows")
-                    + f" of {table} without a thread, which nothing reads (log {row.log_id})",
-                    tenant=tenant,
-                )
+                rows = counted(row.orphans, "row", "rows") + f" of {table}"
+                if not row.strays:
+                    what = f"{rows} without a thread, which nothing reads (log {row.log_id})"
+                    self.tally.add("orphan", what, tenant=tenant)
+                elif not self._all_tenants:  # else the reading of the log itself tells
+                    what = f"{rows} in a log of another tenant (log {row.log_id})"
+                    self.tally.add("tenant", what, tenant=tenant)
 
     async def _tenants(self) -> AsyncIterator[str]:
         if not self._all_tenants:
@@ -250,8 +267,8 @@ class _Verification:
             return 0  # a position is no number, or beyond all: reading the logs tells whose
         return int(rows[0].positions)
 
-    async def _logs_of(self, tenant: str) -> AsyncIterator[tuple[Log, int]]:
-        """The logs of a tenant, and how many positions each has allotted."""
+    async def _logs_of(self, tenant: str) -> AsyncIterator[tuple[Log, UUID | None, int]]:
+        """The logs of a tenant, the key of each, and how many positions it has allotted."""
         binds = self._binds(tenant) | {"p_limit": PAGE}
         after = False
         while True:
@@ -259,11 +276,12 @@ class _Verification:
             rows, _ = await ask_each(self.db, statement, binds, ("thread_id", "namespace"))
             for row in rows:
                 # Of what is no number the log's own reading tells.
-                yield Log(tenant, row.thread_id, row.namespace), max((row.next_seq or 1) - 1, 0)
+                log = Log(tenant, row.thread_id, row.namespace)
+                yield log, row.log_id, max((row.next_seq or 1) - 1, 0)
             if len(rows) < PAGE:
                 return
             after = True
-            binds |= {"p_thread_id": rows[-1].thread_id, "p_namespace": rows[-1].namespace}
+            binds |= {f"p_{name}": getattr(rows[-1], name) for name in queries.LISTED}
 
     def _items(self, tenant: str) -> ItemsReading:
         return ItemsReading(self.db, tenant, self.tally, self.indexes)

@@ -7,6 +7,7 @@ payloads, and the bases that something still builds on (`states.Bases`).
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -20,7 +21,7 @@ from memalchemy.keys import decode_namespace
 from memalchemy.log import STATES, Log
 from memalchemy.statements import Answer, Program
 from memalchemy.verify import queries
-from memalchemy.verify.report import MAX_AFFECTED, REMEDIES, Tally
+from memalchemy.verify.report import MAX_AFFECTED, REMEDIES, Tally, counted
 from memalchemy.verify.states import (
     Bases,
     Fault,
@@ -80,6 +81,8 @@ class LogReading:
         self._affected: dict[int, list[str]] = {}
         self._counts: dict[int, int] = {}
         self._later_parents: list[tuple[int, int, str]] = []
+        self._strays: Counter[str] = Counter()
+        """The number of rows that say each other tenant."""
 
     async def head(self) -> bool:
         """Check the log's head against its rows; whether it is there."""
@@ -168,6 +171,7 @@ class LogReading:
                 self._blame(Fault(row.seq, "unreadable", damaged[at]), row)
                 continue
             self.tally.payload_bytes += len(row.payload)
+            self._strays.update({row.tenant, row.named_tenant} - {self.log.tenant, None})
             if row.kind in STATES:
                 await self._state(row)
             elif row.kind in ("entry", "write"):
@@ -344,6 +348,9 @@ class LogReading:
 
     async def _report(self, *, complete: bool) -> None:
         """The faults of this log, once each, with what they took along."""
+        for tenant, count in sorted(self._strays.items()):
+            rows = counted(count, "position says", "positions say")
+            self._add("tenant", f"{rows} tenant {tenant!r}, and the log is of {self.log.tenant!r}")
         statement = queries.read_name_at(self.db.dialect)
         for seq, fault in sorted(self._faults.items()):
             names, count = self._affected.get(seq, []), self._counts.get(seq, 0)

@@ -29,9 +29,11 @@ from memalchemy.log.tables import (
     same_log,
     words,
 )
-from memalchemy.statements import statement
+from memalchemy.statements import beyond, statement
 
 REBUILD_STEPS = 2
+LISTED = ("thread_id", "namespace", "log_id")
+"""The columns that logs are listed by: damage can give two of them the same names."""
 
 
 @statement(after=(True, False))
@@ -58,19 +60,11 @@ def count_positions(d: Dialect, scope: str) -> Executable:
 
 @statement(scope=("tenant", "thread"), after=(True, False))
 def list_logs(d: Dialect, scope: str, after: bool) -> Executable:
-    """The logs of a tenant or a thread, tombstones included, in the order of their keys."""
-    query = _of_tenant(select(THREADS.c.thread_id, THREADS.c.namespace, THREADS.c.next_seq), scope)
+    """The logs of a tenant or a thread, tombstones included, in the order of their names."""
+    query = _of_tenant(select(*(THREADS.c[name] for name in (*LISTED, "next_seq"))), scope)
     if after:
-        thread_id: Any = bindparam("p_thread_id")
-        namespace: Any = bindparam("p_namespace")
-        query = query.where(
-            THREADS.c.thread_id >= thread_id,
-            or_(
-                THREADS.c.thread_id > thread_id,
-                and_(THREADS.c.thread_id == thread_id, THREADS.c.namespace > namespace),
-            ),
-        )
-    return query.order_by(THREADS.c.thread_id, THREADS.c.namespace).limit(bindparam("p_limit"))
+        query = query.where(beyond(d, THREADS, LISTED))
+    return query.order_by(*(THREADS.c[name] for name in LISTED)).limit(bindparam("p_limit"))
 
 
 @statement()
@@ -146,6 +140,8 @@ def read_rows(d: Dialect) -> Executable:
     return (
         select(
             *(DELTAS.c[name] for name in columns),
+            DELTAS.c.tenant,
+            CHECKPOINTS.c.tenant.label("named_tenant"),
             CHECKPOINTS.c.checkpoint_id,
             CHECKPOINTS.c.rests_on,
             under.c.seq.label("rests_at"),
@@ -234,12 +230,20 @@ def read_lineage(d: Dialect) -> Executable:
 
 @statement(table=("checkpoints", "deltas"))
 def list_orphans(d: Dialect, table: str) -> Executable:
-    """Logs of a tenant that have rows and no head."""
+    """Logs that have rows of a tenant, and no head, or one of another tenant."""
     rows = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}[table]
-    head: Any = select(literal_column("1")).select_from(THREADS).where(same_log(THREADS, rows))
+    head = THREADS.c.log_id
     return (
-        select(rows.c.log_id, func.count(type_=Integer).label("orphans"))
-        .where(rows.c.tenant == bindparam("k_tenant"), ~head.exists())
+        select(
+            rows.c.log_id,
+            func.count(type_=Integer).label("orphans"),
+            func.count(head, type_=Integer).label("strays"),
+        )
+        .select_from(rows.outerjoin(THREADS, same_log(THREADS, rows)))
+        .where(
+            rows.c.tenant == bindparam("k_tenant", type_=rows.c.tenant.type),
+            or_(head.is_(None), THREADS.c.tenant != rows.c.tenant),
+        )
         .group_by(rows.c.log_id)
         .order_by(rows.c.log_id)
         .limit(bindparam("p_limit"))

@@ -25,6 +25,8 @@ CODES = {
     "storage": "the database itself finds its file damaged",
     "unreadable": "rows cannot be read at all",
     "orphan": "rows of a log whose head is gone, or vectors of an item that is",
+    "log-id": "the key of a log is not the one that its tenant, thread and namespace make",
+    "tenant": "rows say another tenant than their log",
     "head": "a log's head does not name its newest checkpoint",
     "position": "a log would allot a position that is taken",
     "tombstone": "a deleted thread still has rows",
@@ -64,6 +66,8 @@ def unreadable(error: MemalchemyError) -> str:
 
 
 REMEDIES = {
+    "log-id": "put the names back that it had, or delete its row of threads, with which its "
+    "checkpoints and entries go",
     "key": "run verify with the key in MEMALCHEMY_KEYS",
     "plaintext": "see who wrote it: memalchemy rotate-keys --dry-run lists what is like it; if it "
     "is genuine, memalchemy rotate-keys --encrypt-plaintext",

@@ -83,7 +83,7 @@ def chain_fault(row: Any) -> Fault | None:
         return Fault(row.base_seq, "state-missing", "there is no row")
     if row.base_kind not in STATES:
         return Fault(row.seq, "base", f"its base, {row.base_seq}, is no state")
-    wanted = 0 if row.depth < 1 else base_depth(row.depth, row.radix or RADIX)
+    wanted = 0 if row.depth < 1 else base_depth(row.depth, max(row.radix or RADIX, RADIX))
     if row.depth < 1 or row.base_depth != wanted:
         return Fault(
             row.seq,

@@ -6,6 +6,7 @@ awaiting is a call; transactions of users, migrations and maintenance take SQLAl
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from memalchemy.database.driver_errors import RolledBack, translating
 from memalchemy.database.executors.base import Attempt
 from memalchemy.database.executors.sqlalchemy import SQLAlchemyExecutor
 from memalchemy.database.intent import Kind
+from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
 from memalchemy.statements import Answer
 
 T = TypeVar("T")
@@ -82,6 +84,8 @@ class AsyncpgConnection(DirectConnection):
     asyncpg prepares each text once per connection, and again where the schema has changed under it.
     """
 
+    driver = "asyncpg"
+
     def __init__(self, connection: Connection, compiled: CompiledStatements) -> None:
         super().__init__(connection, compiled)
         self._is_autocommit = False
@@ -101,7 +105,7 @@ class AsyncpgConnection(DirectConnection):
         try:
             result = job(self)
             attempt.commit_sent = True
-            self._wait("COMMIT", self.raw.execute("COMMIT"))
+            self._control("COMMIT")
         except Exception:
             if not self.raw.is_closed() and self.raw.is_in_transaction():
                 self._roll_back()
@@ -120,7 +124,7 @@ class AsyncpgConnection(DirectConnection):
 
     def _begin(self) -> None:
         try:
-            self._wait("BEGIN", self.raw.execute("BEGIN"))
+            self._control("BEGIN")
         except Exception as error:
             if not isinstance(error.__cause__, PostgresError):
                 self._drop(error)  # the server may begin it yet, after a timeout for instance
@@ -148,9 +152,17 @@ class AsyncpgConnection(DirectConnection):
         self._prepared.add(sql)
         return 2 * self._statement_timeout
 
+    def _control(self, sql: str) -> None:
+        """Begin or end the transaction."""
+        started = time.perf_counter()
+        self._wait(sql, self.raw.execute(sql))
+        if statements_are_observed():
+            seconds = time.perf_counter() - started
+            publish_statement(StatementEvent(sql, self.dialect.name, self.driver, seconds))
+
     def _roll_back(self) -> None:
         try:
-            self._wait("ROLLBACK", self.raw.execute("ROLLBACK"))
+            self._control("ROLLBACK")
         except (DBAPIError, RolledBack) as error:
             self._drop(error)  # or the pool would hand it out with its transaction
 

@@ -14,6 +14,7 @@ import os
 import queue
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -24,6 +25,7 @@ from sqlalchemy import Connection
 
 from memalchemy.database.direct_connection import SQLiteDirectConnection
 from memalchemy.database.thread_future import ThreadFuture, resolve
+from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
 
 T = TypeVar("T")
 Job = Callable[[Connection], Any]
@@ -192,24 +194,32 @@ class Writer:
             direct.register()
             self._raw = direct.raw
         elif self._raw.in_transaction:
-            self._raw.execute("ROLLBACK")  # the last transaction failed, and so did its ROLLBACK
-        self._raw.execute("BEGIN IMMEDIATE")
+            self._send("ROLLBACK")  # the last transaction failed, and so did its ROLLBACK
+        self._send("BEGIN IMMEDIATE")
         return self._connection
 
     def _finish(self, connection: Connection, jobs: list[Job]) -> list[Any]:
         try:
             results = [job(connection) for job in jobs]
-            self._raw.execute("COMMIT")
+            self._send("COMMIT")
         except BaseException:
             self._roll_back()
             raise
         return results
 
+    def _send(self, sql: str) -> None:
+        """Begin or end a transaction."""
+        started = time.perf_counter()
+        self._raw.execute(sql)
+        if statements_are_observed():
+            seconds = time.perf_counter() - started
+            publish_statement(StatementEvent(sql, "sqlite", "sqlite3", seconds))
+
     def _roll_back(self) -> None:
         """Roll the transaction back, or close the connection if that fails."""
         try:
             if self._raw.in_transaction:  # a full disk or a failed COMMIT may have rolled back
-                self._raw.execute("ROLLBACK")
+                self._send("ROLLBACK")
         except sqlite3.Error:
             if not self._is_the_database and self._connection is not None:
                 self._connection.invalidate()  # so that closing sends no ROLLBACK

@@ -1062,7 +1062,7 @@ FROM threads
 WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
 -- log.bulk_delete.forget_listed()
@@ -1083,7 +1083,7 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN (
-        SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+        SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
         FROM JSON_TABLE(:p_logs,
             '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON checkpoints.log_id = listed.log_id) numbered),
   needed(log_id, checkpoint_id) AS (
@@ -1128,7 +1128,7 @@ AND (deltas.log_id, deltas.label) IN (
         ORDER BY checkpoints.seq DESC) - 1 AS newer
       FROM checkpoints
       JOIN (
-        SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+        SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
         FROM JSON_TABLE(:p_logs,
             '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON checkpoints.log_id = listed.log_id) numbered),
   needed(log_id, checkpoint_id) AS (
@@ -2001,7 +2001,7 @@ FROM threads
 WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 FOR UPDATE
 
@@ -2012,7 +2012,7 @@ FROM threads
 WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 FOR UPDATE SKIP LOCKED
 
@@ -2022,7 +2022,7 @@ SET version=(threads.version + :version_1), epoch=(threads.epoch + :p_moved)
 WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
 -- log.bulk_delete.sweep_listed()
@@ -2039,14 +2039,14 @@ WHERE (deltas.log_id, deltas.seq) IN (
           0 AS built_on
         FROM checkpoints
         JOIN (
-          SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+          SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
           FROM JSON_TABLE(:p_logs,
               '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON checkpoints.log_id = listed.log_id
         UNION ALL
         SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
         FROM deltas
         JOIN (
-          SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+          SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
           FROM JSON_TABLE(:p_logs,
               '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON deltas.log_id = listed.log_id
         WHERE deltas.kind IN ('snapshot', 'delta')
@@ -2055,7 +2055,7 @@ WHERE (deltas.log_id, deltas.seq) IN (
           1 AS built_on
         FROM deltas
         JOIN (
-          SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+          SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
           FROM JSON_TABLE(:p_logs,
               '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON deltas.log_id = listed.log_id
         WHERE deltas.base_seq IS NOT NULL) each_position
@@ -2193,7 +2193,7 @@ SET version=(threads.version + :version_1), last_ordinal=0, epoch=(threads.epoch
 WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 AND threads.deleted_at IS NULL
 
@@ -2202,7 +2202,7 @@ DELETE FROM checkpoints
 WHERE checkpoints.log_id IN (
   SELECT listed.log_id
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
 -- log.delete.empty(table=entries)
@@ -2210,7 +2210,7 @@ DELETE FROM deltas
 WHERE deltas.log_id IN (
   SELECT listed.log_id
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 AND deltas.kind IN ('entry')
 
@@ -2219,7 +2219,7 @@ DELETE FROM deltas
 WHERE deltas.log_id IN (
   SELECT listed.log_id
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
 -- log.delete.empty(table=threads)
@@ -2227,7 +2227,7 @@ DELETE FROM threads
 WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
 -- log.delete.move_epoch()
@@ -3741,7 +3741,7 @@ SELECT listed.log_id, (
   WHERE deltas.log_id = listed.log_id
   AND deltas.kind IN ('entry')) AS entries
 FROM (
-  SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id
+  SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
   FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed
 
 -- log.pending_writes.read_writes()
@@ -4066,7 +4066,7 @@ JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE (checkpoints.log_id, checkpoints.seq) IN (
   SELECT listed.log_id, CAST(listed.seq AS NUMBER(19)) AS seq
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id, each_.seq
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id, each_.seq
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]',
           seq VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
@@ -4542,7 +4542,7 @@ JOIN threads ON threads.log_id = deltas.log_id
 WHERE (deltas.log_id, deltas.seq) IN (
   SELECT listed.log_id, CAST(listed.seq AS NUMBER(19)) AS seq
   FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-', '')) AS log_id, each_.seq
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id, each_.seq
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]',
           seq VARCHAR2(4000) PATH '$[1]')) each_) listed)
 AND deltas.kind IN ('entry')

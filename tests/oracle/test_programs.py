@@ -17,6 +17,7 @@ from memalchemy.checkpoints.listing import INFO
 from memalchemy.codec.items import CODEC, encode_item
 from memalchemy.errors import Conflict, StatementFailed, UniqueViolation
 from memalchemy.keys import log_key
+from memalchemy.log.bulk_delete import LOGS
 from memalchemy.store.jsonl import export_items
 from memalchemy.store.read import stored
 from oracle.recording import Answer, Recorder
@@ -364,7 +365,8 @@ async def test_a_list_of_logs_is_a_bind_that_a_query_takes(
 ) -> None:
     names = [f"{number:03}\x00" + "漢" * 200 for number in range(200)]
     server.answer("log.bulk_delete.list_prunable", prunable(*names))
-    server.answer("log.bulk_delete.lock_listed", *(listed(*names) for _ in names))
+    batches = (names[at : at + LOGS] for at in range(0, len(names), LOGS))
+    server.answer("log.bulk_delete.lock_listed", *(listed(*batch) for batch in batches))
 
     await agent.prune(keep_last=2)
 

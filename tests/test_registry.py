@@ -11,6 +11,7 @@ from sqlalchemy import literal, select, text, update
 from golden.watch import Watch
 from memalchemy import Checkpointer, Database
 from memalchemy.database import READ
+from memalchemy.log.scan import ask
 from memalchemy.log.tables import THREADS
 from memalchemy.statements import Program
 
@@ -38,22 +39,22 @@ async def test_registered_statements_are_seen_and_pass(
 
 
 async def test_an_unregistered_statement_of_the_library_is_complained_about(
-    checkpointer: Checkpointer, watch: Watch
+    db: Database, watch: Watch
 ) -> None:
-    # `_rows` is a program of the library that sends whatever it is given.
-    await checkpointer._rows(select(literal(1)), {}, None)
+    # `ask` is a program of the library that sends whatever it is given.
+    await ask(db, select(literal(1)), {}, None)
 
     (complaint,) = watch.complaints
-    assert "memalchemy.checkpoints.scope" in complaint
+    assert "memalchemy.log.scan" in complaint
     assert "not registered" in complaint
 
 
 async def test_an_equal_statement_that_was_built_aside_is_not_the_registered_one(
-    checkpointer: Checkpointer, watch: Watch
+    db: Database, watch: Watch
 ) -> None:
     aside = select(THREADS.c.thread_id).where(THREADS.c.tenant == "x")
-    await checkpointer._rows(aside, {}, None)
-    await checkpointer._rows(aside, {}, None)
+    await ask(db, aside, {}, None)
+    await ask(db, aside, {}, None)
 
     assert len(watch.complaints) == 2
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
@@ -24,6 +24,7 @@ from memalchemy.database import (
     READ_REPLICA,
     Database,
     HostConnection,
+    Intent,
 )
 from memalchemy.dialects import vector_index_name
 from memalchemy.events import Event
@@ -154,7 +155,8 @@ class InDatabase:
         self.exhausted = False
         self.plan = SearchPlan("exact vectors", "nothing was looked for yet")
         self._connection = connection
-        self._options: dict[str, Any] = {"connection": connection, "event": event, "stale": stale}
+        self._options: dict[str, Any] = {"connection": connection, "event": event}
+        self._replica_ok = stale
         self._binds = scope_binds(wanted.tenant, wanted.path, wanted.below) | {
             "p_model": wanted.model,
             "p_dimensions": wanted.dimensions,
@@ -187,7 +189,7 @@ class InDatabase:
             self._limit = min(wanted, MAX_LIMIT)
             if self._by_index and await self._ask_index(count):
                 continue
-            rows = await self.db.run(self._exact, READ, **self._options)
+            rows = await self.db.run(self._exact, self._intent(READ), **self._options)
             self._take(rows)
             self._is_all = len(rows) < self._limit
         page, self._ready = self._ready[:count], self._ready[count:]
@@ -230,9 +232,12 @@ class InDatabase:
             rows = yield statement, self._binds | {"p_limit": max(LARGE, MANY) + 1}
             return int(rows[0][0])
 
-        number: int = await self.db.run(program, READ, **self._options)
+        number: int = await self.db.run(program, self._intent(READ), **self._options)
         self.known.remember(self._scope, number)
         return number
+
+    def _intent(self, intent: Intent) -> Intent:
+        return replace(intent, replica_ok=self._replica_ok)
 
     async def _see_whether_few(self) -> None:
         """Count, but only what is searched again and again: once, that costs more than it saves."""
@@ -245,7 +250,7 @@ class InDatabase:
 
     async def _ask_index(self, count: int) -> bool:
         """Ask it for the nearest, from the first on; false if it does not have *count* more."""
-        rows = await self.db.run(self._indexed, READ_IN_TRANSACTION, **self._options)
+        rows = await self.db.run(self._indexed, self._intent(READ_IN_TRANSACTION), **self._options)
         if rows is not None:
             self._take(rows)
             if len(rows) >= self._limit or len(self._ready) >= count:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memalchemy.contracts import SearchPlan
-from memalchemy.database import READ, Database, HostConnection
+from memalchemy.database import READ, READ_REPLICA, Database, HostConnection
 from memalchemy.events import Event
 from memalchemy.keys import decode_id, encode_id
 from memalchemy.search.embeddings import live_items, page_after, read_vectors
@@ -209,14 +209,15 @@ class InPython:
         self.db, self.wanted, self.now = db, wanted, now
         self.exhausted = False
         self.plan = SearchPlan("exact vectors", "nothing was looked for yet")
-        self._options: dict[str, Any] = {"connection": connection, "event": event, "stale": stale}
+        self._options: dict[str, Any] = {"connection": connection, "event": event}
+        self._intent = READ_REPLICA if stale else READ
         self._scored: Scored | None = None
         self._given: set[Item] = set()
 
     async def page(self, count: int) -> list[Near]:
         """The next *count* items; fewer at the end."""
         program = partial(self._program, count)
-        found, scored, self._given = await self.db.run(program, READ, **self._options)
+        found, scored, self._given = await self.db.run(program, self._intent, **self._options)
         self._scored = scored
         self.exhausted = len(found) < count
         event: Event | None = self._options["event"]

@@ -16,7 +16,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Executable, Float
-from sqlalchemy import Dialect as SQLAlchemyDialect
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from memalchemy.database.unreadable_rows import (
@@ -28,7 +27,7 @@ from memalchemy.database.unreadable_rows import (
     row_description,
     sqlite_types,
 )
-from memalchemy.dialects import DIALECTS
+from memalchemy.dialects import has_dynamic_types
 from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
 from memalchemy.statements import NAMELESS, Answer, Parameters
 
@@ -65,7 +64,7 @@ class CompiledStatement:
         self._names = names
         # Where a column holds values of any type, its cells are checked before they are read.
         self._cell_types = (
-            [sqlite_types(c.type) for c in columns] if _has_dynamic_types(dialect) else None
+            [sqlite_types(c.type) for c in columns] if has_dynamic_types(dialect.name) else None
         )
         self._checked: set[tuple[type, ...]] = set()
         """The combinations of types that rows were found to have, and may have."""
@@ -180,15 +179,18 @@ def execute_with_sqlalchemy(
     Raises:
         UnreadableRows: a cell is not of its column's type.
     """
-    any_type, result, rows = _has_dynamic_types(connection.dialect), None, None
-    started, failure = time.perf_counter(), None
+    result, rows, failure = None, None, None
+    started = time.perf_counter()
     try:
         result = connection.execute(statement, parameters, execution_options=options)
         rows = result.all() if result.returns_rows else ()
     except DECODING_ERRORS as error:
         # Some drivers decode the rows while they execute. For a value that cannot be bound
         # SQLAlchemy raises an error of its own, except for integers too large for SQLite.
-        if result is None and (any_type or not isinstance(error, (ArithmeticError, ValueError))):
+        if result is None and (
+            not isinstance(error, (ArithmeticError, ValueError))
+            or has_dynamic_types(connection.dialect.name)
+        ):
             raise
         what = describe_driver_error(error)
     except Exception as error:
@@ -199,7 +201,8 @@ def execute_with_sqlalchemy(
             _publish(connection, statement, result, failure, time.perf_counter() - started)
     if result is None or rows is None:
         raise UnreadableRows(what, [], {})
-    if rows and any_type and hasattr(statement, "exported_columns"):
+    is_typed = bool(rows) and hasattr(statement, "exported_columns")
+    if is_typed and has_dynamic_types(connection.dialect.name):
         _check_rows(statement, rows)
     return Answer(rows, result.rowcount)
 
@@ -223,11 +226,6 @@ def _check_rows(statement: Any, rows: Sequence[Any]) -> None:
             if not (allowed is None or value is None or type(value) in allowed):
                 wrong = [f"{name} is {cell_description(value)}"]
                 raise UnreadableRows(row_description([c for c, _ in columns], row, wrong), [], {})
-
-
-def _has_dynamic_types(dialect: SQLAlchemyDialect) -> bool:
-    found = DIALECTS.on(dialect.name)
-    return found is not None and found.dynamic_types
 
 
 def _float(value: Any) -> float | None:

@@ -21,6 +21,7 @@ from memalchemy.dialects.registry import (
     DIALECTS,
     column_types_on,
     dialect_of,
+    has_dynamic_types,
     parse_url,
     register_dialect,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "column_types_on",
     "dialect_of",
     "display",
+    "has_dynamic_types",
     "in_namespace",
     "namespace_binds",
     "original",

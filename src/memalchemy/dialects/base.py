@@ -495,7 +495,7 @@ class Dialect:
     Attributes:
         name: the name in URLs and of the entry point.
         sqlalchemy_name: the name of the SQLAlchemy dialect beneath. Several dialects may stand on
-            one; they share its column types and may use each other's connections.
+            one; they have the same column types and may use each other's connections.
         single_writer: one writer at a time for the whole database, which is a SQLite file or in
             memory; memalchemy brings its own writer, with group commit.
         single_statement_save: a save is one statement of data-modifying CTEs.

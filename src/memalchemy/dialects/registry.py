@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module, metadata
 from typing import Any, cast
 
@@ -35,7 +35,7 @@ class Dialects(Mapping[str, Dialect]):
 
     def __init__(self) -> None:
         self._loaded: dict[str, Dialect] = {}
-        self._standing_on: dict[str, Dialect | None] = {}
+        self._standing_on: dict[str, tuple[Dialect, ...]] = {}
 
     def __getitem__(self, name: str) -> Dialect:
         """Return the dialect called *name*.
@@ -67,28 +67,27 @@ class Dialects(Mapping[str, Dialect]):
         del self._loaded[name]
         self._standing_on.clear()
 
-    def on(self, sqlalchemy_name: str) -> Dialect | None:
-        """Return the dialect for SQLAlchemy's dialect of that name; ``None`` if there is none.
+    def on(self, sqlalchemy_name: str) -> tuple[Dialect, ...]:
+        """Return the dialects for SQLAlchemy's dialect of that name.
 
-        It is the one that has the same name, or else the only one that stands on it.
+        The one that has the same name; or else all that stand on it, which store columns alike.
         """
         if sqlalchemy_name not in self._standing_on:
             self._standing_on[sqlalchemy_name] = self._find_on(sqlalchemy_name)
         return self._standing_on[sqlalchemy_name]
 
-    def _find_on(self, sqlalchemy_name: str) -> Dialect | None:
+    def _find_on(self, sqlalchemy_name: str) -> tuple[Dialect, ...]:
         if sqlalchemy_name in self:
-            return self[sqlalchemy_name]
+            return (self[sqlalchemy_name],)
         # Memalchemy's own stand on SQLAlchemy's dialects of the same name.
         others = [self[name] for name in self if name not in _BUILT_IN]
-        found = [one for one in others if one.sqlalchemy_name == sqlalchemy_name]
-        if len(found) > 1:
-            names = ", ".join(sorted(one.name for one in found))
+        found = tuple(one for one in others if one.sqlalchemy_name == sqlalchemy_name)
+        if len({_storage(one) for one in found}) > 1:
             raise MemalchemyError(
-                f"several dialects stand on SQLAlchemy's {sqlalchemy_name!r}: {names}; pass a URL, "
-                "whose scheme says which is meant"
+                f"the dialects {_names(found)} stand on SQLAlchemy's {sqlalchemy_name!r} and store "
+                "columns in different ways: use one of them only"
             )
-        return found[0] if found else None
+        return found
 
     def _load(self, name: str) -> Dialect:
         if name in _BUILT_IN:
@@ -142,15 +141,26 @@ def dialect_of(bind: Any) -> Dialect:
     """
     name: str = bind.dialect.name
     found = DIALECTS.on(name)
-    if found is None:
+    if not found:
         raise UnknownURL(f"memalchemy does not work on {name!r}")
-    return found
+    if len(found) > 1:
+        raise MemalchemyError(
+            f"several dialects stand on SQLAlchemy's {name!r}: {_names(found)}; pass a URL, whose "
+            "scheme says which is meant"
+        )
+    return found[0]
 
 
 def column_types_on(sqlalchemy_name: str) -> ColumnTypes:
     """Return the column types on SQLAlchemy's dialect of that name; portable ones if unknown."""
     found = DIALECTS.on(sqlalchemy_name)
-    return ColumnTypes() if found is None else found.column_types
+    return found[0].column_types if found else ColumnTypes()
+
+
+def has_dynamic_types(sqlalchemy_name: str) -> bool:
+    """Return `Dialect.dynamic_types` on SQLAlchemy's dialect of that name."""
+    found = DIALECTS.on(sqlalchemy_name)
+    return bool(found) and found[0].dynamic_types
 
 
 def parse_url(text: str | URL) -> Target:
@@ -192,7 +202,24 @@ def _problem(dialect: Any, name: object) -> str | None:
     needed = ("name", "sqlalchemy_name", "statements", "text", "vectors", "maintenance")
     if missing := [attribute for attribute in needed if not hasattr(dialect, attribute)]:
         return f"lacks {', '.join(missing)}"
-    return None if dialect.name == name else f"calls itself {dialect.name!r}"
+    if dialect.name != name:
+        return f"calls itself {dialect.name!r}"
+    below = dialect.sqlalchemy_name
+    if below in _BUILT_IN and below != name and _storage(dialect) != _storage(DIALECTS[below]):
+        return (
+            f"stands on SQLAlchemy's {below!r} and stores columns otherwise than memalchemy's own "
+            "dialect; its column_types and dynamic_types must be the same"
+        )
+    return None
+
+
+def _storage(dialect: Dialect | type[Dialect]) -> tuple[type, bool]:
+    """Return what decides how columns are stored, which is known by SQLAlchemy's name alone."""
+    return type(dialect.column_types), dialect.dynamic_types
+
+
+def _names(dialects: Iterable[Dialect]) -> str:
+    return ", ".join(sorted(one.name for one in dialects))
 
 
 def _entry_points() -> Mapping[str, tuple[metadata.EntryPoint, ...]]:

@@ -24,7 +24,7 @@ import neighbours
 import sync_face
 from golden.watch import never_seen
 from memalchemy import migrate as migrate_
-from memalchemy.codec import sealing
+from memalchemy.codec import encryption
 from memalchemy.errors import MemalchemyError
 from oracle import strict
 from servers import Postgres, migrated_database, pgbouncer, pgbouncer_program, postgres_server
@@ -93,7 +93,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     if config.getoption("--encrypted"):
         # All is readable beside it, so that every search is there to be tested, too.
-        keys = {"keys": [sealing.generate_key()], "readable": sealing.REVEALABLE}
+        keys = {"keys": [encryption.generate_key()], "readable": encryption.READABLE}
         memalchemy.Database.__init__.__kwdefaults__ |= keys
     if config.getoption("--face") == "sync":
         sync_face.put_under_the_tests()

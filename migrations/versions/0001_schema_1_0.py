@@ -77,8 +77,8 @@ INDEXES = {
     ),
 }
 
-# A vector that goes, whoever removes it, is counted: caches of the namespace look again. The
-# counter is called as `memalchemy.search.counting` calls it; of a long path it knows the path.
+# A removed vector is counted, whoever removes it: caches of the namespace look again. The counter
+# has the name that `memalchemy.search.cache_versions` gives it; of a long path it knows the path.
 COUNT = (
     "UPDATE store_items SET version = version + 1, "
     "meta = json_object('nonce', abs(random() % 9007199254740992), 'removed', version + 1) "

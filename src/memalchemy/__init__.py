@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         RetainedCheckpointer,
     )
     from memalchemy.database import Database
+    from memalchemy.decoding import decode
     from memalchemy.http.client import HTTPCheckpointer
     from memalchemy.memory import (
         BaseMemoryManager,
@@ -93,6 +94,7 @@ else:
                 "RetainedCheckpointer",
             ),
             "database": ("Database",),
+            "decoding": ("decode",),
             "http.client": ("HTTPCheckpointer",),
             "memory": (
                 "BaseMemoryManager",
@@ -179,6 +181,7 @@ __all__ = [
     "UserMemoryStore",
     "VectorStore",
     "__version__",
+    "decode",
     "get_checkpointer",
     "list_checkpointers",
     "register_checkpointer",

@@ -178,6 +178,23 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Advice:
+    """A step that memalchemy could not take, with the commands for somebody who can.
+
+    Attributes:
+        reason: why it was not taken.
+        commands: the commands to run, in this order.
+        table: the table that it is about, if it is about one.
+        dead: the number of dead rows of that table, as the server counts them.
+    """
+
+    reason: str
+    commands: tuple[str, ...] = ()
+    table: str | None = None
+    dead: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointerCapabilities:
     """What a checkpointer can do. `memalchemy.Checkpointer` has them all, on every database."""
 

@@ -32,11 +32,22 @@ from sqlalchemy import (
     UniqueConstraint,
     case,
     column,
+    event,
+    not_,
     text,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import (
+    DeclarativeBase,
+    Mapped,
+    ORMExecuteState,
+    Session,
+    mapped_column,
+    relationship,
+    with_loader_criteria,
+)
 
 from memalchemy.column_types import Json, Key, LogKey, Path, Payload, UtcDateTime, Vector
+from memalchemy.decoding import decode
 
 # Lengths are in characters; the API holds ids to byte limits so that the longest composite key
 # stays under the 2,704 bytes of a PostgreSQL index row and the 6,398 of an Oracle one.
@@ -99,6 +110,13 @@ class ThreadRow(Base):
     """Set on a tombstone: ids only, kept a day so that late writes are refused, not resurrected."""
     signature: Mapped[bytes | None] = mapped_column(SIGNATURE)
 
+    checkpoints: Mapped[list[CheckpointRow]] = relationship(
+        viewonly=True, order_by="CheckpointRow.seq", back_populates="thread"
+    )
+    deltas: Mapped[list[DeltaRow]] = relationship(
+        viewonly=True, order_by="DeltaRow.seq", back_populates="thread"
+    )
+
     __table_args__ = (
         Index(None, "tenant", "thread_id", "namespace"),
         Index(None, "tenant", "active_at"),
@@ -111,6 +129,12 @@ class ThreadRow(Base):
 
 def _of_a_log() -> ForeignKeyConstraint:
     return ForeignKeyConstraint(["log_id"], ["threads.log_id"], ondelete="CASCADE")
+
+
+_SAME_POSITION = (
+    "and_(foreign(CheckpointRow.log_id) == remote(DeltaRow.log_id), "
+    "foreign(CheckpointRow.seq) == remote(DeltaRow.seq))"
+)
 
 
 class CheckpointRow(Base):
@@ -140,6 +164,12 @@ class CheckpointRow(Base):
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     """The time at which it was stored."""
     signature: Mapped[bytes | None] = mapped_column(SIGNATURE)
+
+    thread: Mapped[ThreadRow] = relationship(viewonly=True, back_populates="checkpoints")
+    delta: Mapped[DeltaRow] = relationship(
+        viewonly=True, primaryjoin=_SAME_POSITION, back_populates="checkpoint"
+    )
+    """The row that holds the state."""
 
     __table_args__ = (
         UniqueConstraint("log_id", "checkpoint_id"),
@@ -189,6 +219,21 @@ class DeltaRow(Base):
     """The time at which an entry or a write was stored."""
     signature: Mapped[bytes | None] = mapped_column(SIGNATURE)
     payload: Mapped[bytes] = mapped_column(Payload, deferred=True)
+
+    thread: Mapped[ThreadRow] = relationship(viewonly=True, back_populates="deltas")
+    checkpoint: Mapped[CheckpointRow | None] = relationship(
+        viewonly=True,
+        primaryjoin="and_(remote(foreign(CheckpointRow.log_id)) == DeltaRow.log_id, "
+        "remote(foreign(CheckpointRow.seq)) == DeltaRow.seq)",
+        back_populates="delta",
+        uselist=False,
+    )
+    """The name of this position, of a state that has one."""
+
+    @property
+    def decoded(self) -> Any:
+        """What an entry, a write or a snapshot holds; `memalchemy.decode` takes keys and deltas."""
+        return decode(self)
 
     __table_args__ = (
         Index("ix_deltas_base_seq", "log_id", "base_seq", **_where("base_seq IS NOT NULL")),
@@ -249,6 +294,13 @@ class StoreItemRow(Base):
     signature: Mapped[bytes | None] = mapped_column(SIGNATURE)
     value: Mapped[bytes] = mapped_column(Payload)
 
+    embeddings: Mapped[list[EmbeddingRow]] = relationship(viewonly=True, back_populates="item")
+
+    @property
+    def decoded(self) -> Any:
+        """The value; `memalchemy.decode` takes the keys of an encrypted one."""
+        return decode(self)
+
     __table_args__ = (
         Index(None, "tenant", "namespace", "updated_at", "key"),
         Index("ix_store_items_expires_at", "expires_at", **_where("expires_at IS NOT NULL")),
@@ -275,6 +327,8 @@ class EmbeddingRow(Base):
     signature: Mapped[bytes | None] = mapped_column(SIGNATURE)
     vector: Mapped[Sequence[float]] = mapped_column(Vector)
 
+    item: Mapped[StoreItemRow] = relationship(viewonly=True, back_populates="embeddings")
+
     __table_args__ = (
         Index(None, "tenant", "namespace", "model", "dimensions"),
         Index(None, "tenant", "namespace", "change").ddl_if(dialect="sqlite"),
@@ -285,3 +339,26 @@ class EmbeddingRow(Base):
             ondelete="CASCADE",
         ),
     )
+
+
+INTERNAL_ROWS = "memalchemy_internal_rows"
+"""The execution option with which a session's query sees memalchemy's own store items, too."""
+
+
+@event.listens_for(Session, "do_orm_execute")
+def _hide_internal_rows(state: ORMExecuteState) -> None:
+    """Leave memalchemy's own items out of what sessions select, unless a query asks for them."""
+    if (
+        not state.is_select
+        or state.is_column_load
+        or state.is_relationship_load
+        or state.execution_options.get(INTERNAL_ROWS)
+    ):
+        return
+    state.statement = state.statement.options(_VISIBLE_ITEMS)
+
+
+# A user's ~ is written ~0 in a namespace, so a letter after it is memalchemy's own.
+_VISIBLE_ITEMS = with_loader_criteria(
+    StoreItemRow, not_(StoreItemRow.namespace.between("/~a", "/~{")), include_aliases=True
+)

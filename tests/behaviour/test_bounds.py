@@ -14,8 +14,9 @@ import memalchemy
 from memalchemy import Database, Store
 from memalchemy.errors import TooLarge
 from memalchemy.filters import MAX_CONDITIONS, Filter
-from memalchemy.store import diversity, item_reader
-from memalchemy.store.diversity import diverse
+from memalchemy.search import diversity
+from memalchemy.search.diversity import choose_diverse
+from memalchemy.store import item_reader
 from memalchemy.store.jsonl import export_items
 
 NS = ("n",)
@@ -89,23 +90,23 @@ async def test_an_export_is_of_any_size(store: Store) -> None:
 def threads(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     """The threads in which hits were chosen."""
     seen: list[threading.Thread] = []
-    work = diversity.diverse
+    work = diversity.choose_diverse
 
     def watched(*given: Any) -> list[int]:
         seen.append(threading.current_thread())
         scores, _, _, limit = given
-        assert len(scores) <= 4 * diversity.MOST
-        assert limit <= diversity.MOST
+        assert len(scores) <= 4 * diversity.MAX_DIVERSE
+        assert limit <= diversity.MAX_DIVERSE
         return work(*given)
 
-    monkeypatch.setattr(diversity, "diverse", watched)
+    monkeypatch.setattr(diversity, "choose_diverse", watched)
     return seen
 
 
 async def test_many_hits_that_differ_are_chosen_beside_the_loop_and_the_rest_follow(
     store: Store, threads: list[threading.Thread], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(diversity, "MOST", 100)
+    monkeypatch.setattr(diversity, "MAX_DIVERSE", 100)
     rng = np.random.default_rng(1)
     vectors = rng.normal(size=(600, 64)).astype("f4")
     for start in range(0, 600, 100):
@@ -149,7 +150,7 @@ def test_hits_that_differ_are_those_of_the_definition(share: float) -> None:
             for at in left
         }
         wanted.append(max(left, key=lambda at: (round(worth[at], 6), -at)))
-    assert diverse(scores, pointing, share, 40) == wanted
+    assert choose_diverse(scores, pointing, share, 40) == wanted
 
 
 def test_a_filter_of_too_many_conditions_is_refused_with_a_way_out() -> None:

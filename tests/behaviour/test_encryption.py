@@ -25,8 +25,8 @@ from memalchemy import (
     Store,
     StoreCapabilityError,
 )
-from memalchemy.codec import sealing
-from memalchemy.codec.sealing import generate_key
+from memalchemy.codec import encryption
+from memalchemy.codec.encryption import generate_key
 from memalchemy.database import OFF_LOOP_BYTES
 from rows import of_thread
 
@@ -335,7 +335,7 @@ async def test_changed_bytes_are_corrupt(opened: Open) -> None:
         stored = bytes(row[column])
         for at in (0, 1, 9, 25, len(stored) - 1):
             changed = stored[:at] + bytes([stored[at] ^ 1]) + stored[at + 1 :]
-            for checksum in (row["checksum"], sealing.checksum_of(changed)):
+            for checksum in (row["checksum"], encryption.ciphertext_checksum(changed)):
                 await change(
                     db, f"UPDATE {table} SET {column} = :b, checksum = :c", b=changed, c=checksum
                 )

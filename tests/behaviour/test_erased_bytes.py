@@ -112,7 +112,7 @@ async def test_a_deleted_thread_leaves_its_ids_once_the_file_is_vacuumed(path: P
 async def test_a_log_that_somebody_reads_is_told_and_emptied_later(
     path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memalchemy.space.reclaiming.TRIES", 2)
+    monkeypatch.setattr("memalchemy.database.sqlite_shrink.LOG_ATTEMPTS", 2)
     async with Database(f"sqlite:///{path}") as db:
         traces = await fill(db)
         reader = sqlite3.connect(path, isolation_level=None)

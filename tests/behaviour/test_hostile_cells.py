@@ -101,7 +101,7 @@ READS: dict[str, Callable[[Database], Any]] = {
     "metadata": lambda db: Checkpointer(db).get_metadata("t"),
     "list_checkpoints": lambda db: Checkpointer(db).list_checkpoints("t"),
     "history": lambda db: listed(Checkpointer(db).history("t")),
-    "infos": lambda db: listed(Checkpointer(db).infos("t", below=True)),
+    "history below": lambda db: listed(Checkpointer(db).history("t", below=True, order="id")),
     "diff": lambda db: Checkpointer(db).diff("t", "c0", "c2"),
     "snapshot": lambda db: Checkpointer(db).snapshot("t"),
     "snapshots": lambda db: listed(Checkpointer(db).snapshots("t", ["c0", "c2"])),

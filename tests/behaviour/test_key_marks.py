@@ -12,7 +12,7 @@ from test_encryption import Open, opened
 
 from host_urls import async_url
 from memalchemy import Checkpointer, Database, KeyMissing, NotEncrypted, Store, ThreadLog
-from memalchemy.codec.sealing import Keyring, generate_key
+from memalchemy.codec.encryption import Keyring, generate_key
 from memalchemy.database import key_registry
 from memalchemy.rotation import rotate_keys
 from memalchemy.store.jsonl import export_items, import_items

@@ -24,7 +24,7 @@ from memalchemy import (
     MemoryFact,
     remember,
 )
-from memalchemy.codec.sealing import generate_key
+from memalchemy.codec.encryption import generate_key
 from memalchemy.memory import MemoryType
 
 pytestmark = pytest.mark.own_keys

@@ -31,7 +31,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from memalchemy import Conflict, Database, MemalchemyError, NotSerialisable
-from memalchemy.codec.sealing import generate_key
+from memalchemy.codec.encryption import generate_key
 from memalchemy.verify import verify
 from shared_writes import (
     A_WHILE,

@@ -16,7 +16,6 @@ from sqlalchemy.engine import Engine
 
 from memalchemy import Checkpointer, Database, Store, events, space
 from memalchemy.contracts import Progress
-from memalchemy.database import READ
 from memalchemy.events import Event
 from servers import Postgres
 
@@ -165,12 +164,12 @@ async def test_without_page_counts_sizes_are_estimated_near_the_truth(
         async def no(*_: Any) -> list[tuple[int]]:
             return [(0,)]
 
-        from memalchemy.space import measuring
+        from memalchemy.maintenance import space as measuring
 
-        ask = measuring._ask
+        ask = measuring.ask
         counts = measuring.counts_pages(db.dialect)
         monkeypatch.setattr(
-            measuring, "_ask", lambda db, q, b: no() if q is counts else ask(db, q, b)
+            measuring, "ask", lambda db, q, b: no() if q is counts else ask(db, q, b)
         )
         guessed = await space.measure(db)
 
@@ -323,10 +322,10 @@ async def test_a_table_that_stays_long_is_named_with_its_command(own: Database) 
 
 
 async def _seen(db: Database) -> Any:
-    from memalchemy.space import reclaiming
+    from memalchemy.log.scan import ask
+    from memalchemy.maintenance.space import read_tables
 
-    query = reclaiming.read_tables(db.dialect)
-    return await db.run(lambda: reclaiming._bound(query, {"p_schema": None}), READ)
+    return await ask(db, read_tables(db.dialect), {"p_schema": None})
 
 
 @pytest.fixture

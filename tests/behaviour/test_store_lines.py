@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy.dialects import sqlite
 
 from memalchemy import Database, Store
+from memalchemy.search.vectors import vectors_of_items
 from memalchemy.store import jsonl
 from memalchemy.store import read as reads
 from memalchemy.store.jsonl import export_items, import_items
@@ -126,7 +127,7 @@ async def test_imported_items_are_found_by_their_words_fields_and_vectors(db: Da
     assert await store.get_embedding(("n",), "0001") is None
 
 
-@pytest.mark.parametrize("read", [reads.read_items, reads.vectors_of_items])
+@pytest.mark.parametrize("read", [reads.read_items, vectors_of_items])
 def test_sqlite_looks_listed_items_up_by_their_key(read: Any, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/plans.db"
     asyncio.run(_made(url))

@@ -8,7 +8,7 @@ import pytest
 from shelf import any_text, examples_of, keys_of, texts
 
 from memalchemy import Database, Store
-from memalchemy.codec.text import query_terms
+from memalchemy.codec.search_text import query_terms
 from memalchemy.dialects import DIALECTS
 
 NS = ("notes",)

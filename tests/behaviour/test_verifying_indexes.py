@@ -182,7 +182,7 @@ async def test_the_indexes_of_a_schema_are_the_ones_that_are_looked_at(postgres:
 
 
 async def test_on_postgresql_rows_are_looked_for_by_the_index_itself(postgres: Postgres) -> None:
-    from memalchemy.verify import queries
+    from memalchemy.maintenance.verify import text_indexes
 
     name = postgres.create_database()
     async with Database(postgres.url(name), migrate="off") as db:
@@ -196,8 +196,8 @@ async def test_on_postgresql_rows_are_looked_for_by_the_index_itself(postgres: P
             def plan(
                 connection: object, index: str = index, binds: dict[str, object] = binds
             ) -> str:
-                connection.execute(queries.only_by_text_index(d))  # type: ignore[attr-defined]
-                compiled = queries.text_unfindable(d, index=index).compile(  # type: ignore[attr-defined]
+                connection.execute(text_indexes.use_text_indexes(d))  # type: ignore[attr-defined]
+                compiled = text_indexes.find_missed(d, index=index).compile(  # type: ignore[attr-defined]
                     dialect=connection.dialect,  # type: ignore[attr-defined]
                     compile_kwargs={"literal_binds": False},
                 )

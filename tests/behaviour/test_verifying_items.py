@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy import Connection, bindparam, delete, text, update
 
 from memalchemy import Checkpointer, Database, Store
+from memalchemy.database import MAINTENANCE
 from memalchemy.schema import EmbeddingRow, StoreItemRow
 from memalchemy.statements import Program
 from memalchemy.verify import Finding, Report, verify
@@ -220,7 +221,7 @@ async def test_vectors_without_an_item_and_a_counter_that_is_behind_are_found(
             return  # in memory nobody else writes
         # Outside of a transaction, in which SQLite would not do it.
         lone = ("PRAGMA foreign_keys = OFF", sql, "PRAGMA foreign_keys = ON")
-        await alone.maintain(lambda: _all(*lone))
+        await alone.run(lambda: _all(*lone), MAINTENANCE)
     else:
         off = "SET LOCAL session_replication_role = replica"
         await alone.run_sync(lambda c: [c.exec_driver_sql(one) for one in (off, sql)])

@@ -60,7 +60,7 @@ def application(postgres: Postgres, call: Call) -> Iterator[str]:
 
 def test_a_database_is_created_filled_inspected_and_removed(url: str, call: Call) -> None:
     db = ("--db", url)
-    assert call(*db, "upgrade", "--json").json["ran"] == ["0001", "0002", "0003", "0004"]
+    assert call(*db, "upgrade", "--json").json["ran"] == ["0001"]
     assert call(*db, "check").code == 0
     assert call(*db, "import", "-", stdin=lines(thread("a", 5, customer=7))).code == 0
     assert [row["thread_id"] for row in call(*db, "threads", "--json").json] == ["a"]

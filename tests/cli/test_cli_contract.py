@@ -19,6 +19,7 @@ from memalchemy import Conversation, Database, errors
 from memalchemy.cli import exit_codes
 from memalchemy.cli.app import app
 from memalchemy.cli.options import CommonOptions
+from rows import of_thread
 from servers import Postgres
 
 DOCS = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
@@ -282,7 +283,7 @@ def test_damage_has_an_exit_code_of_its_own(filled: str, call: Call) -> None:
     import sqlite3
 
     with sqlite3.connect(filled.removeprefix("sqlite:///")) as connection:
-        connection.execute("UPDATE deltas SET payload = x'00' WHERE thread_id = 'airline-1'")
+        connection.execute(f"UPDATE deltas SET payload = x'00' WHERE {of_thread('airline-1')}")
     connection.close()
 
     answer = call("show", "airline-1", "--db", filled)

@@ -11,6 +11,7 @@ import pytest
 from commandline import Answer, Call, lines, thread
 
 from memalchemy.verify import Finding, Report
+from rows import of_thread
 
 
 def change(url: str, sql: str) -> None:
@@ -36,7 +37,8 @@ def test_an_undamaged_database_ends_with_exit_code_zero(url: str, call: Call) ->
 
 
 def test_damage_is_reported_with_a_remedy_and_exit_code_5(filled: str, call: Call) -> None:
-    change(filled, "UPDATE deltas SET payload = x'00' WHERE thread_id = 'airline-1' AND seq = 8")
+    where = of_thread("airline-1")
+    change(filled, f"UPDATE deltas SET payload = x'00' WHERE {where} AND seq = 8")
 
     answer = call("--db", filled, "verify")
     as_json = call("--db", filled, "verify", "--json")
@@ -55,7 +57,8 @@ def test_damage_is_reported_with_a_remedy_and_exit_code_5(filled: str, call: Cal
 def test_the_remedy_of_an_old_damaged_checkpoint_leaves_nothing_to_find(
     filled: str, call: Call
 ) -> None:
-    change(filled, "UPDATE deltas SET payload = x'00' WHERE thread_id = 'retail-1' AND seq = 2")
+    where = of_thread("retail-1")
+    change(filled, f"UPDATE deltas SET payload = x'00' WHERE {where} AND seq = 2")
     (finding,) = call("--db", filled, "verify", "--json").json["findings"]
 
     for command in finding["remedy"].split("; "):

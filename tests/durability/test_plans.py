@@ -21,11 +21,11 @@ from workers.states import name_of
 
 from memalchemy import Checkpointer, Database
 from memalchemy.checkpoints import listing, load
-from memalchemy.codec import text
+from memalchemy.codec.search_text import query_terms
 from memalchemy.keys import encode_id
 from memalchemy.log import Log
 from memalchemy.log.listing import list_heads
-from memalchemy.search.checkpoints import search_checkpoints
+from memalchemy.search.text import search_checkpoints
 from servers import Postgres
 
 DEEP, OTHERS, EACH = 2_000, 50, 40
@@ -80,7 +80,7 @@ MODES = pytest.mark.parametrize("mode", ["custom", "generic"])
 
 
 @MODES
-@pytest.mark.parametrize("which", ["latest", "named"])
+@pytest.mark.parametrize("which", ["newest", "named"])
 def test_a_load_scans_neither_deltas_nor_checkpoints(
     planner: Planner, which: str, mode: str
 ) -> None:
@@ -118,7 +118,7 @@ def test_metadata_is_answered_by_its_index(planner: Planner, kind: str, mode: st
 
 @MODES
 def test_a_word_is_found_through_the_text_index(planner: Planner, mode: str) -> None:
-    terms = planner.memalchemy.text.terms(text.query_terms("word1234"))
+    terms = planner.memalchemy.text.terms(query_terms("word1234"))
 
     plan = planner.plan(
         search_checkpoints(planner.memalchemy, below=False, weighed=True), mode, terms=terms
@@ -131,7 +131,7 @@ def test_a_word_is_found_through_the_text_index(planner: Planner, mode: str) -> 
 def test_a_word_of_any_namespace_is_found_through_the_text_index_however_often_one_asks(
     planner: Planner,
 ) -> None:
-    terms = planner.memalchemy.text.terms(text.query_terms("word1234"))
+    terms = planner.memalchemy.text.terms(query_terms("word1234"))
     statement = search_checkpoints(planner.memalchemy, below=True, weighed=True)
 
     plan = planner.plan(statement, "auto", terms=terms, k_beyond="0")
@@ -229,7 +229,7 @@ def file(tmp_path: Any) -> str:
 
 
 @pytest.mark.parametrize("analyzed", [False, True])
-@pytest.mark.parametrize("which", ["latest", "named"])
+@pytest.mark.parametrize("which", ["newest", "named"])
 async def test_a_load_from_a_file_reads_every_table_through_an_index(
     file: str, which: str, analyzed: bool
 ) -> None:
@@ -251,7 +251,11 @@ async def test_a_load_from_a_file_reads_every_table_through_an_index(
 
     # The rows that the recursion has found so far are what it scans, and nothing else.
     assert {m[1] for step in steps if (m := re.match(r"SCAN (\S+)", step))} == {"chain"}
-    searched = {m[1] for step in steps if (m := re.match(r"SEARCH (\S+) USING .*INDEX", step))}
+    searched = {
+        m[1]
+        for step in steps
+        if (m := re.match(r"SEARCH (\S+) USING .*(?:INDEX|PRIMARY KEY)", step))
+    }
     assert searched >= {"checkpoints", "deltas", "base", "threads"}
 
 

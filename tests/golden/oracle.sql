@@ -14,8 +14,8 @@ AND threads.forked_from = :k_thread_id
 -- checkpoints.erase.erase_own()
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
-AND store_items.namespace >= :p_house
-AND store_items.namespace < :p_house_end
+AND store_items.namespace >= :p_internal
+AND store_items.namespace < :p_internal_end
 
 -- checkpoints.erase.erase_tenant(table=embeddings)
 DELETE FROM embeddings
@@ -48,8 +48,8 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
 AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 ORDER BY store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -59,8 +59,8 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
 AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 AND store_items.namespace >= :p_namespace
 AND (store_items.namespace > :p_namespace
   OR store_items.namespace = :p_namespace
@@ -209,6 +209,76 @@ WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
 AND threads.thread_id = :k_thread_id
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND checkpoints.checkpoint_id < :p_until
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND checkpoints.checkpoint_id < :p_until
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND (checkpoints.checkpoint_id < :p_checkpoint_id
+  OR checkpoints.checkpoint_id = :p_checkpoint_id
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
 ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -3768,7 +3838,226 @@ WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
 
--- rotation.statements.count_rows(table=deltas, scope=tenant)
+-- maintenance.copy.count_rows(table=threads, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+
+-- maintenance.copy.count_rows(table=threads, scope=all)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant != '~'
+
+-- maintenance.copy.count_rows(table=store_items, scope=tenant)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+
+-- maintenance.copy.count_rows(table=store_items, scope=all)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+
+-- maintenance.copy.insert_embedding(native=True)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
+    vector)
+VALUES (:p_tenant, :p_namespace, :p_key, :p_field, :p_model, :p_part, :p_dimensions, :p_change,
+    :p_signature, :p_vector)
+
+-- maintenance.copy.insert_row(table=checkpoints)
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+VALUES (:p_log_id, :p_seq, :p_tenant, :p_checkpoint_id, :p_parent_id, :p_ordinal, :p_rests_on,
+    :p_run_id, :p_meta, :p_raw_size, :p_stored_size, :p_occurred_at, :p_created_at, :p_signature)
+
+-- maintenance.copy.insert_row(table=deltas)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, base_seq, depth, radix,
+    overwrites, codec, checksum, search_text, occurred_at, stored_at, signature, payload)
+VALUES (:p_log_id, :p_seq, :p_tenant, :p_kind, :p_entry_key, :p_label, :p_base_seq, :p_depth,
+    :p_radix, :p_overwrites, :p_codec, :p_checksum, :p_search_text, :p_occurred_at, :p_stored_at,
+    :p_signature, :p_payload)
+
+-- maintenance.copy.insert_row(table=threads)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, previous_id, meta, forked_from, forked_seq, created_at, updated_at, active_at,
+    expires_at, deleted_at, signature)
+VALUES (:p_log_id, :p_tenant, :p_thread_id, :p_namespace, :p_next_seq, :p_version, :p_last_ordinal,
+    :p_epoch, :p_head_id, :p_previous_id, :p_meta, :p_forked_from, :p_forked_seq, :p_created_at,
+    :p_updated_at, :p_active_at, :p_expires_at, :p_deleted_at, :p_signature)
+
+-- maintenance.copy.insert_row(table=store_items)
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
+VALUES (:p_tenant, :p_namespace, :p_key, :p_meta, :p_version, :p_codec, :p_checksum,
+    :p_search_text, :p_field_terms, :p_created_at, :p_updated_at, :p_expires_at, :p_lifetime,
+    :p_signature, :p_value)
+
+-- maintenance.copy.list_heads(scope=tenant, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id >= :p_thread_id
+AND (threads.thread_id > :p_thread_id
+  OR threads.thread_id = :p_thread_id
+  AND threads.namespace > :p_namespace)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.copy.list_heads(scope=tenant, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant = :k_tenant
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.copy.list_heads(scope=all, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant != '~'
+AND threads.tenant >= :p_tenant
+AND (threads.tenant > :p_tenant
+  OR threads.tenant = :p_tenant
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.copy.list_heads(scope=all, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant != '~'
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.copy.list_items(scope=tenant, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.namespace >= :p_namespace
+AND (store_items.namespace > :p_namespace
+  OR store_items.namespace = :p_namespace
+  AND store_items.key > :p_key)
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.copy.list_items(scope=tenant, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.copy.list_items(scope=all, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND store_items.tenant >= :p_tenant
+AND (store_items.tenant > :p_tenant
+  OR store_items.tenant = :p_tenant
+  AND (store_items.namespace > :p_namespace
+    OR store_items.namespace = :p_namespace
+    AND store_items.key > :p_key))
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.copy.list_items(scope=all, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.copy.read_embeddings(native=True)
+SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
+  embeddings.part, embeddings.dimensions, embeddings.change, embeddings.signature,
+  embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.key = :k_key
+ORDER BY embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.copy.read_head()
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id = :k_log_id
+
+-- maintenance.copy.read_item()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
+  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
+  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+
+-- maintenance.copy.read_rows(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
+  checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq > :p_after
+AND checkpoints.seq <= :p_until
+ORDER BY checkpoints.seq
+
+-- maintenance.copy.read_rows(table=deltas)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.entry_key, deltas.label,
+  deltas.base_seq, deltas.depth, deltas.radix, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.search_text, deltas.occurred_at, deltas.stored_at, deltas.signature, deltas.payload
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq > :p_after
+AND deltas.seq <= :p_until
+ORDER BY deltas.seq
+
+-- maintenance.log_positions.list_positions(table=checkpoints)
+SELECT checkpoints.seq, 0 AS stored
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq > :p_after
+ORDER BY checkpoints.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.log_positions.list_positions(table=deltas)
+SELECT deltas.seq, length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq > :p_after
+ORDER BY deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.rotate_keys.count_rows(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS "number"
 FROM (
   SELECT deltas.codec AS codec, CASE
@@ -3779,7 +4068,7 @@ FROM (
   WHERE deltas.tenant = :k_tenant) stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_rows(table=deltas, scope=all)
+-- maintenance.rotate_keys.count_rows(table=deltas, scope=all)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS "number"
 FROM (
   SELECT deltas.codec AS codec, CASE
@@ -3790,7 +4079,7 @@ FROM (
   WHERE deltas.tenant != '~') stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_rows(table=store_items, scope=tenant)
+-- maintenance.rotate_keys.count_rows(table=store_items, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS "number"
 FROM (
   SELECT store_items.codec AS codec, CASE
@@ -3803,11 +4092,11 @@ FROM (
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant = :k_tenant
-  AND NOT (store_items.namespace >= :k_house
-    AND store_items.namespace < :k_house_end)) stored
+  AND NOT (store_items.namespace >= :k_internal
+    AND store_items.namespace < :k_internal_end)) stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_rows(table=store_items, scope=all)
+-- maintenance.rotate_keys.count_rows(table=store_items, scope=all)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS "number"
 FROM (
   SELECT store_items.codec AS codec, CASE
@@ -3820,35 +4109,35 @@ FROM (
   ELSE 0 END AS has_fields
   FROM store_items
   WHERE store_items.tenant != '~'
-  AND NOT (store_items.namespace >= :k_house
-    AND store_items.namespace < :k_house_end)) stored
+  AND NOT (store_items.namespace >= :k_internal
+    AND store_items.namespace < :k_internal_end)) stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_vectors(scope=tenant)
+-- maintenance.rotate_keys.count_vectors(scope=tenant)
 SELECT count(*) AS count_1
 FROM embeddings
 WHERE embeddings.tenant = :k_tenant
 
--- rotation.statements.count_vectors(scope=all)
+-- maintenance.rotate_keys.count_vectors(scope=all)
 SELECT count(*) AS count_1
 FROM embeddings
 WHERE embeddings.tenant != '~'
 
--- rotation.statements.drop_vectors(scope=tenant)
+-- maintenance.rotate_keys.delete_vectors(scope=tenant)
 DELETE FROM embeddings
 WHERE embeddings.tenant = :k_tenant
 
--- rotation.statements.drop_vectors(scope=all)
+-- maintenance.rotate_keys.delete_vectors(scope=all)
 DELETE FROM embeddings
 WHERE embeddings.tenant != '~'
 
--- rotation.statements.grow_size()
+-- maintenance.rotate_keys.grow_size()
 UPDATE checkpoints
 SET stored_size=(checkpoints.stored_size + 45)
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.seq = :p_seq
 
--- rotation.statements.list_rows(table=deltas, scope=tenant, after=True)
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
@@ -3864,7 +4153,7 @@ AND (deltas.log_id > :p_log_id
 ORDER BY deltas.log_id, deltas.seq
 FETCH FIRST :p_limit ROWS ONLY
 
--- rotation.statements.list_rows(table=deltas, scope=tenant, after=False)
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=False)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
@@ -3876,7 +4165,7 @@ WHERE deltas.tenant = :k_tenant
 ORDER BY deltas.log_id, deltas.seq
 FETCH FIRST :p_limit ROWS ONLY
 
--- rotation.statements.list_rows(table=deltas, scope=all, after=True)
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=all, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
@@ -3892,7 +4181,7 @@ AND (deltas.log_id > :p_log_id
 ORDER BY deltas.log_id, deltas.seq
 FETCH FIRST :p_limit ROWS ONLY
 
--- rotation.statements.list_rows(table=deltas, scope=all, after=False)
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=all, after=False)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
@@ -3904,7 +4193,7 @@ WHERE deltas.tenant != '~'
 ORDER BY deltas.log_id, deltas.seq
 FETCH FIRST :p_limit ROWS ONLY
 
--- rotation.statements.list_rows(table=store_items, scope=tenant, after=True)
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=True)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
   CASE
@@ -3915,8 +4204,8 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = :k_tenant
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 AND store_items.namespace >= :p_namespace
 AND (store_items.namespace > :p_namespace
   OR store_items.namespace = :p_namespace
@@ -3924,7 +4213,7 @@ AND (store_items.namespace > :p_namespace
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
--- rotation.statements.list_rows(table=store_items, scope=tenant, after=False)
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=False)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
   CASE
@@ -3935,12 +4224,12 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant = :k_tenant
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
--- rotation.statements.list_rows(table=store_items, scope=all, after=True)
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=True)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
   CASE
@@ -3951,8 +4240,8 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 AND store_items.tenant >= :p_tenant
 AND (store_items.tenant > :p_tenant
   OR store_items.tenant = :p_tenant
@@ -3962,7 +4251,7 @@ AND (store_items.tenant > :p_tenant
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
--- rotation.statements.list_rows(table=store_items, scope=all, after=False)
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=False)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
   CASE
@@ -3973,12 +4262,12 @@ WHEN (store_items.field_terms IS NOT NULL
 ELSE 0 END AS has_fields, length(store_items.value) AS stored
 FROM store_items
 WHERE store_items.tenant != '~'
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
--- rotation.statements.read_payloads()
+-- maintenance.rotate_keys.read_payloads()
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 WHERE deltas.log_id = :k_log_id
@@ -3986,7 +4275,7 @@ AND deltas.seq >= :p_low
 AND deltas.seq <= :p_high
 ORDER BY deltas.seq
 
--- rotation.statements.read_values()
+-- maintenance.rotate_keys.read_values()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
   store_items.codec, store_items.checksum, store_items.value
 FROM store_items
@@ -3998,7 +4287,7 @@ AND (store_items.namespace, store_items.key) IN (
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
--- rotation.statements.reseal_delta(words=kept)
+-- maintenance.rotate_keys.reseal_delta(words=kept)
 UPDATE deltas
 SET codec=:p_codec, checksum=:p_checksum, payload=:p_payload
 WHERE deltas.log_id = :k_log_id
@@ -4006,7 +4295,7 @@ AND deltas.seq = :p_seq
 AND deltas.codec = :p_was_codec
 AND deltas.checksum = :p_was_checksum
 
--- rotation.statements.reseal_delta(words=dropped)
+-- maintenance.rotate_keys.reseal_delta(words=dropped)
 UPDATE deltas
 SET codec=:p_codec, checksum=:p_checksum, search_text=NULL, payload=:p_payload
 WHERE deltas.log_id = :k_log_id
@@ -4014,7 +4303,7 @@ AND deltas.seq = :p_seq
 AND deltas.codec = :p_was_codec
 AND deltas.checksum = :p_was_checksum
 
--- rotation.statements.reseal_item(words=kept, fields=kept)
+-- maintenance.rotate_keys.reseal_item(words=kept, fields=kept)
 UPDATE store_items
 SET codec=:p_codec, checksum=:p_checksum, value=:p_value
 WHERE store_items.tenant = :k_tenant
@@ -4024,7 +4313,7 @@ AND store_items.version = :p_version
 AND store_items.codec = :p_was_codec
 AND store_items.checksum = :p_was_checksum
 
--- rotation.statements.reseal_item(words=kept, fields=dropped)
+-- maintenance.rotate_keys.reseal_item(words=kept, fields=dropped)
 UPDATE store_items
 SET codec=:p_codec, checksum=:p_checksum, field_terms=:p_field_terms, value=:p_value
 WHERE store_items.tenant = :k_tenant
@@ -4034,7 +4323,7 @@ AND store_items.version = :p_version
 AND store_items.codec = :p_was_codec
 AND store_items.checksum = :p_was_checksum
 
--- rotation.statements.reseal_item(words=dropped, fields=kept)
+-- maintenance.rotate_keys.reseal_item(words=dropped, fields=kept)
 UPDATE store_items
 SET codec=:p_codec, checksum=:p_checksum, search_text=NULL, value=:p_value
 WHERE store_items.tenant = :k_tenant
@@ -4044,7 +4333,7 @@ AND store_items.version = :p_version
 AND store_items.codec = :p_was_codec
 AND store_items.checksum = :p_was_checksum
 
--- rotation.statements.reseal_item(words=dropped, fields=dropped)
+-- maintenance.rotate_keys.reseal_item(words=dropped, fields=dropped)
 UPDATE store_items
 SET codec=:p_codec, checksum=:p_checksum, search_text=NULL, field_terms=:p_field_terms,
   value=:p_value
@@ -4055,7 +4344,574 @@ AND store_items.version = :p_version
 AND store_items.codec = :p_was_codec
 AND store_items.checksum = :p_was_checksum
 
--- search.checkpoints.read_found_checkpoints()
+-- maintenance.space.count_threads()
+SELECT count(DISTINCT threads.thread_id) AS count_1
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+
+-- maintenance.space.measure_checkpoints()
+SELECT count(*) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('snapshot')) THEN :param_1
+    ELSE :param_2 END), :coalesce_1) AS whole, coalesce(sum(checkpoints.raw_size),
+    :coalesce_2) AS raw_bytes, coalesce(sum(checkpoints.stored_size), :coalesce_3) AS stored_bytes
+FROM checkpoints
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+
+-- maintenance.space.measure_items()
+SELECT count(*) AS entries, coalesce(sum(CASE
+    WHEN (store_items.expires_at IS NULL
+      OR store_items.expires_at > :p_now) THEN :param_1
+    ELSE :param_2 END), :coalesce_1) AS live, coalesce(sum(length(store_items.value)),
+    :coalesce_2) AS value_bytes, coalesce(sum(CASE
+    WHEN (store_items.search_text IS NOT NULL
+      OR store_items.field_terms IS NOT NULL) THEN :param_3
+    ELSE :param_4 END), :coalesce_3) AS texts, coalesce(sum(length(store_items.search_text)),
+    :coalesce_4) + coalesce(sum(length(store_items.field_terms)), :coalesce_5) AS text_bytes
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND NOT (store_items.namespace >= :p_internal
+  AND store_items.namespace < :p_internal_end)
+
+-- maintenance.space.measure_kinds()
+SELECT deltas.kind, count(*) AS entries, sum(length(deltas.payload)) AS payload_bytes,
+  count(deltas.search_text) AS texts, coalesce(sum(length(deltas.search_text)),
+    :coalesce_1) AS text_bytes
+FROM deltas
+WHERE deltas.tenant = :k_tenant
+GROUP BY deltas.kind
+ORDER BY deltas.kind
+
+-- maintenance.space.measure_logs()
+SELECT threads.thread_id, threads.namespace, held.entries, held.held, count(*) OVER () AS logs
+FROM (
+  SELECT deltas.log_id AS log_id, count(*) AS entries,
+    sum(length(deltas.payload)) + coalesce(sum(length(deltas.search_text)), :coalesce_1) AS held
+  FROM deltas
+  WHERE deltas.tenant = :k_tenant
+  GROUP BY deltas.log_id) held
+JOIN threads ON threads.log_id = held.log_id
+ORDER BY held.held DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.space.measure_vectors()
+SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), :coalesce_1) AS numbers
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+
+-- maintenance.space.sizes(exact=True)
+SELECT lower(s.segment_name) AS name, lower(coalesce(i.table_name, l.table_name,
+      s.segment_name)) AS owner, CASE
+WHEN i.table_name IS NULL THEN 'table'
+ELSE 'index' END AS kind, sum(s.bytes) AS bytes
+FROM user_segments s LEFT
+JOIN user_indexes i ON i.index_name = s.segment_name LEFT
+JOIN user_lobs l ON l.segment_name = s.segment_name
+WHERE lower(coalesce(i.table_name, l.table_name, s.segment_name)) IN ('threads', 'checkpoints',
+    'deltas', 'store_items', 'embeddings')
+GROUP BY s.segment_name, i.table_name, l.table_name
+
+-- maintenance.verify.database.count_positions(scope=tenant)
+SELECT coalesce(sum(threads.next_seq - :next_seq_1), :coalesce_1) AS positions
+FROM threads
+WHERE threads.tenant = :k_tenant
+
+-- maintenance.verify.database.count_positions(scope=thread)
+SELECT coalesce(sum(threads.next_seq - :next_seq_1), :coalesce_1) AS positions
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+
+-- maintenance.verify.database.list_logs(scope=tenant, after=True)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id >= :p_thread_id
+AND (threads.thread_id > :p_thread_id
+  OR threads.thread_id = :p_thread_id
+  AND (threads.namespace > :p_namespace
+    OR threads.namespace = :p_namespace
+    AND threads.log_id > :p_log_id))
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.verify.database.list_logs(scope=tenant, after=False)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = :k_tenant
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.verify.database.list_logs(scope=thread, after=True)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.thread_id >= :p_thread_id
+AND (threads.thread_id > :p_thread_id
+  OR threads.thread_id = :p_thread_id
+  AND (threads.namespace > :p_namespace
+    OR threads.namespace = :p_namespace
+    AND threads.log_id > :p_log_id))
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.verify.database.list_logs(scope=thread, after=False)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.verify.database.list_orphans(table=checkpoints)
+SELECT checkpoints.log_id, count(*) AS orphans, count(threads.log_id) AS strays
+FROM checkpoints LEFT OUTER
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = :k_tenant
+AND (threads.log_id IS NULL
+  OR threads.tenant != checkpoints.tenant)
+GROUP BY checkpoints.log_id
+ORDER BY checkpoints.log_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.verify.database.list_orphans(table=deltas)
+SELECT deltas.log_id, count(*) AS orphans, count(threads.log_id) AS strays
+FROM deltas LEFT OUTER
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE deltas.tenant = :k_tenant
+AND (threads.log_id IS NULL
+  OR threads.tenant != deltas.tenant)
+GROUP BY deltas.log_id
+ORDER BY deltas.log_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.verify.database.next_tenant_of_items(after=True)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.tenant > :k_tenant
+
+-- maintenance.verify.database.next_tenant_of_items(after=False)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+
+-- maintenance.verify.database.next_tenant_of_logs(after=True)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+WHERE threads.tenant > :k_tenant
+
+-- maintenance.verify.database.next_tenant_of_logs(after=False)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+
+-- maintenance.verify.items.count_items()
+SELECT count(*) AS items
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
+
+-- maintenance.verify.items.list_items(after=True)
+SELECT store_items.namespace, store_items.key, length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), :coalesce_2) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS numbers
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
+AND store_items.namespace >= :p_namespace
+AND (store_items.namespace > :p_namespace
+  OR store_items.namespace = :p_namespace
+  AND store_items.key > :p_key)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.verify.items.list_items(after=False)
+SELECT store_items.namespace, store_items.key, length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), :coalesce_2) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS numbers
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.verify.items.list_orphans()
+SELECT embeddings.namespace, embeddings.key, count(*) AS orphans
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = embeddings.tenant
+    AND store_items.namespace = embeddings.namespace
+    AND store_items.key = embeddings.key))
+GROUP BY embeddings.namespace, embeddings.key
+ORDER BY embeddings.namespace, embeddings.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.verify.items.read_items()
+SELECT store_items.key, store_items.version, store_items.codec, store_items.checksum,
+  store_items.search_text, store_items.field_terms, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, CASE
+WHEN (1 = 1) THEN store_items.meta END AS meta
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key >= :p_low
+AND store_items.key <= :p_high
+ORDER BY store_items.key
+
+-- maintenance.verify.items.read_vectors(native=True)
+SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
+  embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.key >= :p_low
+AND embeddings.key <= :p_high
+ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.verify.logs.list_names_without_state()
+SELECT checkpoints.checkpoint_id, checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq >= :p_low
+AND checkpoints.seq <= :p_high
+AND NOT (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = checkpoints.log_id
+    AND deltas.seq = checkpoints.seq
+    AND deltas.kind IN ('snapshot', 'delta')))
+ORDER BY checkpoints.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.verify.logs.read_chain()
+WITH chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
+  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM deltas
+  WHERE deltas.log_id = :k_log_id
+  AND deltas.seq = :p_seq
+  UNION ALL
+  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
+    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = :k_log_id)
+SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
+  chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- maintenance.verify.logs.read_head()
+SELECT threads.next_seq, threads.head_id, threads.deleted_at, threads.version, threads.epoch,
+  threads.created_at, threads.updated_at, threads.active_at, threads.expires_at,
+  threads.forked_from, threads.forked_seq, threads.tenant, threads.thread_id, threads.namespace,
+  1 AS meta_readable, (
+  SELECT max(deltas.seq) AS max_1
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id) AS last_row, (
+  SELECT max(deltas.seq) AS max_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND (deltas.kind NOT IN ('write'))) AS last_but_writes, (
+  SELECT max(checkpoints.seq) AS max_3
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) AS last_name, (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id
+  AND checkpoints.seq = (
+    SELECT max(later.seq) AS max_4
+    FROM checkpoints later
+    WHERE later.log_id = checkpoints.log_id)) AS newest_id
+FROM threads
+WHERE threads.log_id = :k_log_id
+
+-- maintenance.verify.logs.read_lineage()
+SELECT checkpoints.seq, parent.seq AS parent_at
+FROM checkpoints LEFT OUTER
+JOIN checkpoints parent ON parent.log_id = checkpoints.log_id
+AND parent.checkpoint_id = checkpoints.parent_id
+WHERE checkpoints.log_id = :k_log_id
+ORDER BY checkpoints.seq
+
+-- maintenance.verify.logs.read_name()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq = :p_seq
+
+-- maintenance.verify.logs.read_rows()
+SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.radix, deltas.codec,
+  deltas.checksum, deltas.overwrites, deltas.entry_key, deltas.label, deltas.occurred_at,
+  deltas.stored_at, deltas.tenant, checkpoints.tenant AS named_tenant, checkpoints.checkpoint_id,
+  checkpoints.rests_on, under.seq AS rests_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.run_id, checkpoints.occurred_at AS named_occurred_at,
+  checkpoints.created_at AS named_created_at, 1 AS meta_readable, base.kind AS base_kind,
+  base.depth AS base_depth, parent.seq AS parent_at, (
+  SELECT max(child.seq) AS max_1
+  FROM deltas child
+  WHERE child.log_id = deltas.log_id
+  AND child.base_seq = deltas.seq) AS last_use, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq LEFT OUTER
+JOIN deltas base ON base.log_id = deltas.log_id
+AND base.seq = deltas.base_seq LEFT OUTER
+JOIN checkpoints parent ON parent.log_id = checkpoints.log_id
+AND parent.checkpoint_id = checkpoints.parent_id LEFT OUTER
+JOIN checkpoints under ON under.log_id = checkpoints.log_id
+AND under.checkpoint_id = checkpoints.rests_on
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq >= :p_low
+AND deltas.seq <= :p_high
+ORDER BY deltas.seq
+
+-- search._vector_statements.count_vectors(below=False)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  FETCH FIRST :p_limit ROWS ONLY) some_vectors
+
+-- search._vector_statements.count_vectors(below=True)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_internal
+    AND embeddings.namespace < :k_internal_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  FETCH FIRST :p_limit ROWS ONLY) some_vectors
+
+-- search._vector_statements.rank_all(metric=cosine, below=False, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, COSINE) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, COSINE), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=cosine, below=True, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, COSINE) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_internal
+    AND embeddings.namespace < :k_internal_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, COSINE), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=dot, below=False, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, DOT) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, DOT), embeddings.namespace, embeddings.key,
+    embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=dot, below=True, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, DOT) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_internal
+    AND embeddings.namespace < :k_internal_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, DOT), embeddings.namespace, embeddings.key,
+    embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=l2, below=False, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, EUCLIDEAN) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, EUCLIDEAN), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=l2, below=True, among=False)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, EUCLIDEAN) AS distance
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_internal
+    AND embeddings.namespace < :k_internal_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, EUCLIDEAN), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.vectors_of_items()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- search.text.narrowed_items(below=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace = :scope_path)
+SELECT within.namespace, within.key
+FROM within
+FETCH FIRST :p_limit ROWS ONLY
+
+-- search.text.narrowed_items(below=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace >= :scope_path
+  AND store_items.namespace < :scope_end)
+SELECT within.namespace, within.key
+FROM within
+FETCH FIRST :p_limit ROWS ONLY
+
+-- search.text.read_found_checkpoints()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
@@ -4070,471 +4926,7 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]',
           seq VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
--- search.checkpoints.search_checkpoints(below=False, weighed=False)
-WITH hits AS (
-  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM (
-    SELECT listed.term
-    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
-  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = :k_tenant
-  AND threads.namespace = :k_namespace),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > :p_now)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  OFFSET :p_offset ROWS
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score
-FROM best
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.checkpoints.search_checkpoints(below=False, weighed=True)
-WITH hits AS (
-  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM (
-    SELECT listed.term
-    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
-  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = :k_tenant
-  AND threads.namespace = :k_namespace),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > :p_now)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  OFFSET :p_offset ROWS
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening, deltas.search_text
-FROM best
-JOIN deltas words ON words.log_id = best.log_id
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = best.log_id
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
-JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.checkpoints.search_checkpoints(below=True, weighed=False)
-WITH hits AS (
-  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM (
-    SELECT listed.term
-    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
-  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = :k_tenant
-  AND threads.namespace >= :k_namespace
-  AND threads.namespace < :k_beyond),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > :p_now)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  OFFSET :p_offset ROWS
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score
-FROM best
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.checkpoints.search_checkpoints(below=True, weighed=True)
-WITH hits AS (
-  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM (
-    SELECT listed.term
-    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
-  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = :k_tenant
-  AND threads.namespace >= :k_namespace
-  AND threads.namespace < :k_beyond),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > :p_now)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  OFFSET :p_offset ROWS
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST((
-    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening, deltas.search_text
-FROM best
-JOIN deltas words ON words.log_id = best.log_id
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = best.log_id
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
-JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.embeddings.count_vectors(below=False)
-SELECT count(*) AS count_1
-FROM (
-  SELECT 1 AS one
-  FROM embeddings
-  WHERE embeddings.tenant = :k_tenant
-  AND embeddings.namespace = :k_namespace
-  AND embeddings.model = :p_model
-  AND embeddings.dimensions = :p_dimensions
-  FETCH FIRST :p_limit ROWS ONLY) some_vectors
-
--- search.embeddings.count_vectors(below=True)
-SELECT count(*) AS count_1
-FROM (
-  SELECT 1 AS one
-  FROM embeddings
-  WHERE embeddings.tenant = :k_tenant
-  AND embeddings.namespace >= :k_namespace
-  AND embeddings.namespace < :k_beyond
-  AND NOT (embeddings.namespace >= :k_house
-    AND embeddings.namespace < :k_house_end)
-  AND embeddings.model = :p_model
-  AND embeddings.dimensions = :p_dimensions
-  FETCH FIRST :p_limit ROWS ONLY) some_vectors
-
--- search.embeddings.rank_all(metric=cosine, below=False, among=False)
-WITH near AS (
-  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
-    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, COSINE) AS distance
-  FROM embeddings
-  WHERE embeddings.tenant = :k_tenant
-  AND embeddings.namespace = :k_namespace
-  AND embeddings.model = :p_model
-  AND embeddings.dimensions = :p_dimensions
-  ORDER BY vector_distance(embeddings.vector, :p_vector, COSINE), embeddings.namespace,
-    embeddings.key, embeddings.field, embeddings.part
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now) THEN 1
-ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
-  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
-WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
-FROM near
-JOIN store_items ON store_items.tenant = :k_tenant
-AND store_items.namespace = near.namespace
-AND store_items.key = near.key
-
--- search.embeddings.rank_all(metric=cosine, below=True, among=False)
-WITH near AS (
-  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
-    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, COSINE) AS distance
-  FROM embeddings
-  WHERE embeddings.tenant = :k_tenant
-  AND embeddings.namespace >= :k_namespace
-  AND embeddings.namespace < :k_beyond
-  AND NOT (embeddings.namespace >= :k_house
-    AND embeddings.namespace < :k_house_end)
-  AND embeddings.model = :p_model
-  AND embeddings.dimensions = :p_dimensions
-  ORDER BY vector_distance(embeddings.vector, :p_vector, COSINE), embeddings.namespace,
-    embeddings.key, embeddings.field, embeddings.part
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now) THEN 1
-ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
-  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
-WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
-FROM near
-JOIN store_items ON store_items.tenant = :k_tenant
-AND store_items.namespace = near.namespace
-AND store_items.key = near.key
-
--- search.embeddings.rank_all(metric=dot, below=False, among=False)
-WITH near AS (
-  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
-    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, DOT) AS distance
-  FROM embeddings
-  WHERE embeddings.tenant = :k_tenant
-  AND embeddings.namespace = :k_namespace
-  AND embeddings.model = :p_model
-  AND embeddings.dimensions = :p_dimensions
-  ORDER BY vector_distance(embeddings.vector, :p_vector, DOT), embeddings.namespace, embeddings.key,
-    embeddings.field, embeddings.part
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now) THEN 1
-ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
-  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
-WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
-FROM near
-JOIN store_items ON store_items.tenant = :k_tenant
-AND store_items.namespace = near.namespace
-AND store_items.key = near.key
-
--- search.embeddings.rank_all(metric=dot, below=True, among=False)
-WITH near AS (
-  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
-    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, DOT) AS distance
-  FROM embeddings
-  WHERE embeddings.tenant = :k_tenant
-  AND embeddings.namespace >= :k_namespace
-  AND embeddings.namespace < :k_beyond
-  AND NOT (embeddings.namespace >= :k_house
-    AND embeddings.namespace < :k_house_end)
-  AND embeddings.model = :p_model
-  AND embeddings.dimensions = :p_dimensions
-  ORDER BY vector_distance(embeddings.vector, :p_vector, DOT), embeddings.namespace, embeddings.key,
-    embeddings.field, embeddings.part
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now) THEN 1
-ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
-  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
-WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
-FROM near
-JOIN store_items ON store_items.tenant = :k_tenant
-AND store_items.namespace = near.namespace
-AND store_items.key = near.key
-
--- search.embeddings.rank_all(metric=l2, below=False, among=False)
-WITH near AS (
-  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
-    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, EUCLIDEAN) AS distance
-  FROM embeddings
-  WHERE embeddings.tenant = :k_tenant
-  AND embeddings.namespace = :k_namespace
-  AND embeddings.model = :p_model
-  AND embeddings.dimensions = :p_dimensions
-  ORDER BY vector_distance(embeddings.vector, :p_vector, EUCLIDEAN), embeddings.namespace,
-    embeddings.key, embeddings.field, embeddings.part
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now) THEN 1
-ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
-  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
-WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
-FROM near
-JOIN store_items ON store_items.tenant = :k_tenant
-AND store_items.namespace = near.namespace
-AND store_items.key = near.key
-
--- search.embeddings.rank_all(metric=l2, below=True, among=False)
-WITH near AS (
-  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
-    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, EUCLIDEAN) AS distance
-  FROM embeddings
-  WHERE embeddings.tenant = :k_tenant
-  AND embeddings.namespace >= :k_namespace
-  AND embeddings.namespace < :k_beyond
-  AND NOT (embeddings.namespace >= :k_house
-    AND embeddings.namespace < :k_house_end)
-  AND embeddings.model = :p_model
-  AND embeddings.dimensions = :p_dimensions
-  ORDER BY vector_distance(embeddings.vector, :p_vector, EUCLIDEAN), embeddings.namespace,
-    embeddings.key, embeddings.field, embeddings.part
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT near.namespace, near.key, near.field, near.part, near.distance, CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now) THEN 1
-ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
-  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
-WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
-FROM near
-JOIN store_items ON store_items.tenant = :k_tenant
-AND store_items.namespace = near.namespace
-AND store_items.key = near.key
-
--- search.entries.read_found_entries()
+-- search.text.read_found_entries()
 SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
   deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id
 FROM deltas
@@ -4547,7 +4939,293 @@ WHERE (deltas.log_id, deltas.seq) IN (
           seq VARCHAR2(4000) PATH '$[1]')) each_) listed)
 AND deltas.kind IN ('entry')
 
--- search.entries.search_entries(scope=namespace, weighed=False)
+-- search.text.search_checkpoints(below=False, weighed=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=False, weighed=True)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening, deltas.search_text
+FROM best
+JOIN deltas words ON words.log_id = best.log_id
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace >= :k_namespace
+  AND threads.namespace < :k_beyond),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=True)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace >= :k_namespace
+  AND threads.namespace < :k_beyond),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening, deltas.search_text
+FROM best
+JOIN deltas words ON words.log_id = best.log_id
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_entries(scope=namespace, weighed=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -4610,7 +5288,7 @@ SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST((
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.entries.search_entries(scope=namespace, weighed=True)
+-- search.text.search_entries(scope=namespace, weighed=True)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -4681,7 +5359,7 @@ AND (
   FROM best) <= 50
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.entries.search_entries(scope=log, weighed=False)
+-- search.text.search_entries(scope=log, weighed=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -4745,7 +5423,7 @@ SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST((
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.entries.search_entries(scope=log, weighed=True)
+-- search.text.search_entries(scope=log, weighed=True)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -4817,28 +5495,7 @@ AND (
   FROM best) <= 50
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.items.narrowed_items(below=False)
-WITH within AS (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
-  FROM store_items
-  WHERE store_items.tenant = :scope_tenant
-  AND store_items.namespace = :scope_path)
-SELECT within.namespace, within.key
-FROM within
-FETCH FIRST :p_limit ROWS ONLY
-
--- search.items.narrowed_items(below=True)
-WITH within AS (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
-  FROM store_items
-  WHERE store_items.tenant = :scope_tenant
-  AND store_items.namespace >= :scope_path
-  AND store_items.namespace < :scope_end)
-SELECT within.namespace, within.key
-FROM within
-FETCH FIRST :p_limit ROWS ONLY
-
--- search.items.search_items(below=False, weighed=False)
+-- search.text.search_items(below=False, weighed=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -4897,7 +5554,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=False, weighed=True)
+-- search.text.search_items(below=False, weighed=True)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -4967,7 +5624,7 @@ AND (
   FROM best) <= 50
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=True, weighed=False)
+-- search.text.search_items(below=True, weighed=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -5018,8 +5675,8 @@ best AS (
   FROM ranked
   WHERE (ranked.expires_at IS NULL
     OR ranked.expires_at > :p_now)
-  AND NOT (ranked.namespace >= :k_house
-    AND ranked.namespace < :k_house_end)
+  AND NOT (ranked.namespace >= :k_internal
+    AND ranked.namespace < :k_internal_end)
   ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
   OFFSET :p_offset ROWS
   FETCH FIRST :p_limit ROWS ONLY)
@@ -5029,7 +5686,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=True, weighed=True)
+-- search.text.search_items(below=True, weighed=True)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -5080,8 +5737,8 @@ best AS (
   FROM ranked
   WHERE (ranked.expires_at IS NULL
     OR ranked.expires_at > :p_now)
-  AND NOT (ranked.namespace >= :k_house
-    AND ranked.namespace < :k_house_end)
+  AND NOT (ranked.namespace >= :k_internal
+    AND ranked.namespace < :k_internal_end)
   ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
   OFFSET :p_offset ROWS
   FETCH FIRST :p_limit ROWS ONLY)
@@ -5101,87 +5758,6 @@ AND (
   SELECT count(*) AS count_1
   FROM best) <= 50
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
-
--- space.measuring.count_threads()
-SELECT count(DISTINCT threads.thread_id) AS count_1
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
-
--- space.measuring.measure_items()
-SELECT count(*) AS entries, coalesce(sum(CASE
-    WHEN (store_items.expires_at IS NULL
-      OR store_items.expires_at > :p_now) THEN :param_1
-    ELSE :param_2 END), :coalesce_1) AS live, coalesce(sum(length(store_items.value)),
-    :coalesce_2) AS value_bytes, coalesce(sum(CASE
-    WHEN (store_items.search_text IS NOT NULL
-      OR store_items.field_terms IS NOT NULL) THEN :param_3
-    ELSE :param_4 END), :coalesce_3) AS texts, coalesce(sum(length(store_items.search_text)),
-    :coalesce_4) + coalesce(sum(length(store_items.field_terms)), :coalesce_5) AS text_bytes
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND NOT (store_items.namespace >= :p_house
-  AND store_items.namespace < :p_house_end)
-
--- space.measuring.measure_kinds()
-SELECT deltas.kind, count(*) AS entries, sum(length(deltas.payload)) AS payload_bytes,
-  count(deltas.search_text) AS texts, coalesce(sum(length(deltas.search_text)),
-    :coalesce_1) AS text_bytes
-FROM deltas
-WHERE deltas.tenant = :k_tenant
-GROUP BY deltas.kind
-ORDER BY deltas.kind
-
--- space.measuring.measure_logs()
-SELECT threads.thread_id, threads.namespace, held.entries, held.held, count(*) OVER () AS logs
-FROM (
-  SELECT deltas.log_id AS log_id, count(*) AS entries,
-    sum(length(deltas.payload)) + coalesce(sum(length(deltas.search_text)), :coalesce_1) AS held
-  FROM deltas
-  WHERE deltas.tenant = :k_tenant
-  GROUP BY deltas.log_id) held
-JOIN threads ON threads.log_id = held.log_id
-ORDER BY held.held DESC, threads.thread_id, threads.namespace
-FETCH FIRST :p_limit ROWS ONLY
-
--- space.measuring.measure_names()
-SELECT count(*) AS checkpoints, coalesce(sum(CASE
-    WHEN (deltas.kind IN ('snapshot')) THEN :param_1
-    ELSE :param_2 END), :coalesce_1) AS whole, coalesce(sum(checkpoints.raw_size),
-    :coalesce_2) AS raw_bytes, coalesce(sum(checkpoints.stored_size), :coalesce_3) AS stored_bytes
-FROM checkpoints
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-
--- space.measuring.measure_vectors()
-SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), :coalesce_1) AS numbers
-FROM embeddings
-WHERE embeddings.tenant = :k_tenant
-
--- space.measuring.sizes(exact=True)
-SELECT lower(s.segment_name) AS name, lower(coalesce(i.table_name, l.table_name,
-      s.segment_name)) AS owner, CASE
-WHEN i.table_name IS NULL THEN 'table'
-ELSE 'index' END AS kind, sum(s.bytes) AS bytes
-FROM user_segments s LEFT
-JOIN user_indexes i ON i.index_name = s.segment_name LEFT
-JOIN user_lobs l ON l.segment_name = s.segment_name
-WHERE lower(coalesce(i.table_name, l.table_name, s.segment_name)) IN ('threads', 'checkpoints',
-    'deltas', 'store_items', 'embeddings')
-GROUP BY s.segment_name, i.table_name, l.table_name
 
 -- store.read.count_items(below=False)
 SELECT count(*) AS count_1
@@ -5197,8 +5773,8 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
 AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
@@ -5280,8 +5856,8 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
 AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
@@ -5295,8 +5871,8 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
 AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 AND (store_items.updated_at < :p_after_updated_at
@@ -5342,8 +5918,8 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
 AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 ORDER BY store_items.namespace, store_items.key
@@ -5357,8 +5933,8 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
 AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 AND (store_items.namespace > :p_after_namespace
@@ -5396,8 +5972,8 @@ WITH paths(place) AS (
     WHERE later.tenant = :k_tenant
     AND later.namespace >= :p_low
     AND later.namespace < :p_high
-    AND NOT (later.namespace >= :p_house
-      AND later.namespace < :p_house_end)
+    AND NOT (later.namespace >= :p_internal
+      AND later.namespace < :p_internal_end)
     AND (later.expires_at IS NULL
       OR later.expires_at > :p_now)) AS place
   FROM DUAL
@@ -5408,8 +5984,8 @@ WITH paths(place) AS (
     WHERE later.tenant = :k_tenant
     AND later.namespace > paths.place
     AND later.namespace < :p_high
-    AND NOT (later.namespace >= :p_house
-      AND later.namespace < :p_house_end)
+    AND NOT (later.namespace >= :p_internal
+      AND later.namespace < :p_internal_end)
     AND (later.expires_at IS NULL
       OR later.expires_at > :p_now)) AS anon_1
   FROM paths
@@ -5433,8 +6009,8 @@ FROM embeddings
 WHERE embeddings.tenant = :k_tenant
 AND embeddings.namespace >= :k_namespace
 AND embeddings.namespace < :k_beyond
-AND NOT (embeddings.namespace >= :k_house
-  AND embeddings.namespace < :k_house_end)
+AND NOT (embeddings.namespace >= :k_internal
+  AND embeddings.namespace < :k_internal_end)
 AND embeddings.model = :p_model
 FETCH FIRST 1 ROWS ONLY
 
@@ -5482,18 +6058,6 @@ AND (EXISTS (
     AND (store_items.expires_at IS NULL
       OR store_items.expires_at > :p_now)))
 
--- store.read.vectors_of_items()
-SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
-  embeddings.vector
-FROM embeddings
-WHERE embeddings.tenant = :k_tenant
-AND (embeddings.namespace, embeddings.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT each_.namespace, each_.key
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
-          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
-
 -- store.write.change_item(expected=any)
 UPDATE store_items
 SET meta=:p_meta, version=CASE
@@ -5540,8 +6104,8 @@ DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
 AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
 
 -- store.write.date_item()
 UPDATE store_items
@@ -5690,518 +6254,3 @@ AND (store_items.namespace, store_items.key) IN (
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
-
--- transfer.statements.count_rows(table=threads, scope=tenant)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = :k_tenant
-
--- transfer.statements.count_rows(table=threads, scope=all)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant != '~'
-
--- transfer.statements.count_rows(table=store_items, scope=tenant)
-SELECT count(*) AS count_1
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-
--- transfer.statements.count_rows(table=store_items, scope=all)
-SELECT count(*) AS count_1
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-
--- transfer.statements.insert_embedding(native=True)
-INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
-    vector)
-VALUES (:p_tenant, :p_namespace, :p_key, :p_field, :p_model, :p_part, :p_dimensions, :p_change,
-    :p_signature, :p_vector)
-
--- transfer.statements.insert_row(table=checkpoints)
-INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
-    meta, raw_size, stored_size, occurred_at, created_at, signature)
-VALUES (:p_log_id, :p_seq, :p_tenant, :p_checkpoint_id, :p_parent_id, :p_ordinal, :p_rests_on,
-    :p_run_id, :p_meta, :p_raw_size, :p_stored_size, :p_occurred_at, :p_created_at, :p_signature)
-
--- transfer.statements.insert_row(table=deltas)
-INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, base_seq, depth, radix,
-    overwrites, codec, checksum, search_text, occurred_at, stored_at, signature, payload)
-VALUES (:p_log_id, :p_seq, :p_tenant, :p_kind, :p_entry_key, :p_label, :p_base_seq, :p_depth,
-    :p_radix, :p_overwrites, :p_codec, :p_checksum, :p_search_text, :p_occurred_at, :p_stored_at,
-    :p_signature, :p_payload)
-
--- transfer.statements.insert_row(table=threads)
-INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
-    head_id, previous_id, meta, forked_from, forked_seq, created_at, updated_at, active_at,
-    expires_at, deleted_at, signature)
-VALUES (:p_log_id, :p_tenant, :p_thread_id, :p_namespace, :p_next_seq, :p_version, :p_last_ordinal,
-    :p_epoch, :p_head_id, :p_previous_id, :p_meta, :p_forked_from, :p_forked_seq, :p_created_at,
-    :p_updated_at, :p_active_at, :p_expires_at, :p_deleted_at, :p_signature)
-
--- transfer.statements.insert_row(table=store_items)
-INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
-    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
-VALUES (:p_tenant, :p_namespace, :p_key, :p_meta, :p_version, :p_codec, :p_checksum,
-    :p_search_text, :p_field_terms, :p_created_at, :p_updated_at, :p_expires_at, :p_lifetime,
-    :p_signature, :p_value)
-
--- transfer.statements.list_heads(scope=tenant, after=True)
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.thread_id >= :p_thread_id
-AND (threads.thread_id > :p_thread_id
-  OR threads.thread_id = :p_thread_id
-  AND threads.namespace > :p_namespace)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-FETCH FIRST :p_limit ROWS ONLY
-
--- transfer.statements.list_heads(scope=tenant, after=False)
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.tenant = :k_tenant
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-FETCH FIRST :p_limit ROWS ONLY
-
--- transfer.statements.list_heads(scope=all, after=True)
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.tenant != '~'
-AND threads.tenant >= :p_tenant
-AND (threads.tenant > :p_tenant
-  OR threads.tenant = :p_tenant
-  AND (threads.thread_id > :p_thread_id
-    OR threads.thread_id = :p_thread_id
-    AND threads.namespace > :p_namespace))
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-FETCH FIRST :p_limit ROWS ONLY
-
--- transfer.statements.list_heads(scope=all, after=False)
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.tenant != '~'
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-FETCH FIRST :p_limit ROWS ONLY
-
--- transfer.statements.list_items(scope=tenant, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items.key
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-AND store_items.namespace >= :p_namespace
-AND (store_items.namespace > :p_namespace
-  OR store_items.namespace = :p_namespace
-  AND store_items.key > :p_key)
-ORDER BY store_items.tenant, store_items.namespace, store_items.key
-FETCH FIRST :p_limit ROWS ONLY
-
--- transfer.statements.list_items(scope=tenant, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items.key
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-ORDER BY store_items.tenant, store_items.namespace, store_items.key
-FETCH FIRST :p_limit ROWS ONLY
-
--- transfer.statements.list_items(scope=all, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items.key
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-AND store_items.tenant >= :p_tenant
-AND (store_items.tenant > :p_tenant
-  OR store_items.tenant = :p_tenant
-  AND (store_items.namespace > :p_namespace
-    OR store_items.namespace = :p_namespace
-    AND store_items.key > :p_key))
-ORDER BY store_items.tenant, store_items.namespace, store_items.key
-FETCH FIRST :p_limit ROWS ONLY
-
--- transfer.statements.list_items(scope=all, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items.key
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-ORDER BY store_items.tenant, store_items.namespace, store_items.key
-FETCH FIRST :p_limit ROWS ONLY
-
--- transfer.statements.list_positions(table=checkpoints)
-SELECT checkpoints.seq, 0 AS stored
-FROM checkpoints
-WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.seq > :p_after
-ORDER BY checkpoints.seq
-FETCH FIRST :p_limit ROWS ONLY
-
--- transfer.statements.list_positions(table=deltas)
-SELECT deltas.seq, length(deltas.payload) AS stored
-FROM deltas
-WHERE deltas.log_id = :k_log_id
-AND deltas.seq > :p_after
-ORDER BY deltas.seq
-FETCH FIRST :p_limit ROWS ONLY
-
--- transfer.statements.read_embeddings(native=True)
-SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
-  embeddings.part, embeddings.dimensions, embeddings.change, embeddings.signature,
-  embeddings.vector AS vector
-FROM embeddings
-WHERE embeddings.tenant = :k_tenant
-AND embeddings.namespace = :k_namespace
-AND embeddings.key = :k_key
-ORDER BY embeddings.field, embeddings.model, embeddings.part
-
--- transfer.statements.read_item()
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
-  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, store_items.signature, store_items.value
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key = :k_key
-
--- transfer.statements.read_log_head()
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.log_id = :k_log_id
-
--- transfer.statements.read_rows(table=checkpoints)
-SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
-  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
-  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
-  checkpoints.created_at, checkpoints.signature
-FROM checkpoints
-WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.seq > :p_after
-AND checkpoints.seq <= :p_until
-ORDER BY checkpoints.seq
-
--- transfer.statements.read_rows(table=deltas)
-SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.entry_key, deltas.label,
-  deltas.base_seq, deltas.depth, deltas.radix, deltas.overwrites, deltas.codec, deltas.checksum,
-  deltas.search_text, deltas.occurred_at, deltas.stored_at, deltas.signature, deltas.payload
-FROM deltas
-WHERE deltas.log_id = :k_log_id
-AND deltas.seq > :p_after
-AND deltas.seq <= :p_until
-ORDER BY deltas.seq
-
--- transfer.statements.remove_embeddings()
-DELETE FROM embeddings
-WHERE embeddings.tenant = :k_tenant
-AND embeddings.namespace = :k_namespace
-AND embeddings.key = :k_key
-
--- transfer.statements.remove_item()
-DELETE FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key = :k_key
-AND store_items.version = :p_version
-
--- verify.item_queries.count_items()
-SELECT count(*) AS items
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace >= :k_namespace
-AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
-
--- verify.item_queries.first_tenant(after=True)
-SELECT min(store_items.tenant) AS tenant
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.tenant > :k_tenant
-
--- verify.item_queries.first_tenant(after=False)
-SELECT min(store_items.tenant) AS tenant
-FROM store_items
-WHERE store_items.tenant != '~'
-
--- verify.item_queries.list_items(after=True)
-SELECT store_items.namespace, store_items.key, length(store_items.value) AS stored, (
-  SELECT coalesce(sum(embeddings.dimensions), :coalesce_2) AS coalesce_1
-  FROM embeddings
-  WHERE embeddings.tenant = store_items.tenant
-  AND embeddings.namespace = store_items.namespace
-  AND embeddings.key = store_items.key) AS numbers
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace >= :k_namespace
-AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
-AND store_items.namespace >= :p_namespace
-AND (store_items.namespace > :p_namespace
-  OR store_items.namespace = :p_namespace
-  AND store_items.key > :p_key)
-ORDER BY store_items.namespace, store_items.key
-FETCH FIRST :p_limit ROWS ONLY
-
--- verify.item_queries.list_items(after=False)
-SELECT store_items.namespace, store_items.key, length(store_items.value) AS stored, (
-  SELECT coalesce(sum(embeddings.dimensions), :coalesce_2) AS coalesce_1
-  FROM embeddings
-  WHERE embeddings.tenant = store_items.tenant
-  AND embeddings.namespace = store_items.namespace
-  AND embeddings.key = store_items.key) AS numbers
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace >= :k_namespace
-AND store_items.namespace < :k_beyond
-AND NOT (store_items.namespace >= :k_house
-  AND store_items.namespace < :k_house_end)
-ORDER BY store_items.namespace, store_items.key
-FETCH FIRST :p_limit ROWS ONLY
-
--- verify.item_queries.list_orphans()
-SELECT embeddings.namespace, embeddings.key, count(*) AS orphans
-FROM embeddings
-WHERE embeddings.tenant = :k_tenant
-AND NOT (EXISTS (
-    SELECT 1
-    FROM store_items
-    WHERE store_items.tenant = embeddings.tenant
-    AND store_items.namespace = embeddings.namespace
-    AND store_items.key = embeddings.key))
-GROUP BY embeddings.namespace, embeddings.key
-ORDER BY embeddings.namespace, embeddings.key
-FETCH FIRST :p_limit ROWS ONLY
-
--- verify.item_queries.read_items()
-SELECT store_items.key, store_items.version, store_items.codec, store_items.checksum,
-  store_items.search_text, store_items.field_terms, store_items.value, store_items.created_at,
-  store_items.updated_at, store_items.expires_at, store_items.lifetime, CASE
-WHEN (1 = 1) THEN store_items.meta END AS meta
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key >= :p_low
-AND store_items.key <= :p_high
-ORDER BY store_items.key
-
--- verify.item_queries.read_vectors(native=True)
-SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
-  embeddings.vector AS vector
-FROM embeddings
-WHERE embeddings.tenant = :k_tenant
-AND embeddings.namespace = :k_namespace
-AND embeddings.key >= :p_low
-AND embeddings.key <= :p_high
-ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
-
--- verify.queries.count_positions(scope=tenant)
-SELECT coalesce(sum(threads.next_seq - :next_seq_1), :coalesce_1) AS positions
-FROM threads
-WHERE threads.tenant = :k_tenant
-
--- verify.queries.count_positions(scope=thread)
-SELECT coalesce(sum(threads.next_seq - :next_seq_1), :coalesce_1) AS positions
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.thread_id = :k_thread_id
-
--- verify.queries.list_dangling()
-SELECT checkpoints.checkpoint_id, checkpoints.seq
-FROM checkpoints
-WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.seq >= :p_low
-AND checkpoints.seq <= :p_high
-AND NOT (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = checkpoints.log_id
-    AND deltas.seq = checkpoints.seq
-    AND deltas.kind IN ('snapshot', 'delta')))
-ORDER BY checkpoints.seq
-FETCH FIRST :p_limit ROWS ONLY
-
--- verify.queries.list_logs(scope=tenant, after=True)
-SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.thread_id >= :p_thread_id
-AND (threads.thread_id > :p_thread_id
-  OR threads.thread_id = :p_thread_id
-  AND (threads.namespace > :p_namespace
-    OR threads.namespace = :p_namespace
-    AND threads.log_id > :p_log_id))
-ORDER BY threads.thread_id, threads.namespace, threads.log_id
-FETCH FIRST :p_limit ROWS ONLY
-
--- verify.queries.list_logs(scope=tenant, after=False)
-SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
-FROM threads
-WHERE threads.tenant = :k_tenant
-ORDER BY threads.thread_id, threads.namespace, threads.log_id
-FETCH FIRST :p_limit ROWS ONLY
-
--- verify.queries.list_logs(scope=thread, after=True)
-SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.thread_id = :k_thread_id
-AND threads.thread_id >= :p_thread_id
-AND (threads.thread_id > :p_thread_id
-  OR threads.thread_id = :p_thread_id
-  AND (threads.namespace > :p_namespace
-    OR threads.namespace = :p_namespace
-    AND threads.log_id > :p_log_id))
-ORDER BY threads.thread_id, threads.namespace, threads.log_id
-FETCH FIRST :p_limit ROWS ONLY
-
--- verify.queries.list_logs(scope=thread, after=False)
-SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.thread_id = :k_thread_id
-ORDER BY threads.thread_id, threads.namespace, threads.log_id
-FETCH FIRST :p_limit ROWS ONLY
-
--- verify.queries.list_orphans(table=checkpoints)
-SELECT checkpoints.log_id, count(*) AS orphans, count(threads.log_id) AS strays
-FROM checkpoints LEFT OUTER
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND (threads.log_id IS NULL
-  OR threads.tenant != checkpoints.tenant)
-GROUP BY checkpoints.log_id
-ORDER BY checkpoints.log_id
-FETCH FIRST :p_limit ROWS ONLY
-
--- verify.queries.list_orphans(table=deltas)
-SELECT deltas.log_id, count(*) AS orphans, count(threads.log_id) AS strays
-FROM deltas LEFT OUTER
-JOIN threads ON threads.log_id = deltas.log_id
-WHERE deltas.tenant = :k_tenant
-AND (threads.log_id IS NULL
-  OR threads.tenant != deltas.tenant)
-GROUP BY deltas.log_id
-ORDER BY deltas.log_id
-FETCH FIRST :p_limit ROWS ONLY
-
--- verify.queries.list_positions()
-SELECT deltas.seq, length(deltas.payload) AS stored
-FROM deltas
-WHERE deltas.log_id = :k_log_id
-AND deltas.seq > :p_after
-ORDER BY deltas.seq
-FETCH FIRST :p_limit ROWS ONLY
-
--- verify.queries.list_tenants(after=True)
-SELECT min(threads.tenant) AS tenant
-FROM threads
-WHERE threads.tenant > :k_tenant
-
--- verify.queries.list_tenants(after=False)
-SELECT min(threads.tenant) AS tenant
-FROM threads
-
--- verify.queries.read_chain_at()
-WITH chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
-  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
-  FROM deltas
-  WHERE deltas.log_id = :k_log_id
-  AND deltas.seq = :p_seq
-  UNION ALL
-  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
-    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
-  FROM chain
-  JOIN deltas base ON base.seq = chain.base_seq
-  AND base.seq < chain.seq
-  WHERE base.log_id = :k_log_id)
-SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
-  chain.payload
-FROM chain
-ORDER BY chain.seq
-
--- verify.queries.read_lineage()
-SELECT checkpoints.seq, parent.seq AS parent_at
-FROM checkpoints LEFT OUTER
-JOIN checkpoints parent ON parent.log_id = checkpoints.log_id
-AND parent.checkpoint_id = checkpoints.parent_id
-WHERE checkpoints.log_id = :k_log_id
-ORDER BY checkpoints.seq
-
--- verify.queries.read_log()
-SELECT threads.next_seq, threads.head_id, threads.deleted_at, threads.version, threads.epoch,
-  threads.created_at, threads.updated_at, threads.active_at, threads.expires_at,
-  threads.forked_from, threads.forked_seq, threads.tenant, threads.thread_id, threads.namespace,
-  1 AS meta_readable, (
-  SELECT max(deltas.seq) AS max_1
-  FROM deltas
-  WHERE deltas.log_id = threads.log_id) AS last_row, (
-  SELECT max(deltas.seq) AS max_2
-  FROM deltas
-  WHERE deltas.log_id = threads.log_id
-  AND (deltas.kind NOT IN ('write'))) AS last_but_writes, (
-  SELECT max(checkpoints.seq) AS max_3
-  FROM checkpoints
-  WHERE checkpoints.log_id = threads.log_id) AS last_name, (
-  SELECT checkpoints.checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.log_id = threads.log_id
-  AND checkpoints.seq = (
-    SELECT max(later.seq) AS max_4
-    FROM checkpoints later
-    WHERE later.log_id = checkpoints.log_id)) AS newest_id
-FROM threads
-WHERE threads.log_id = :k_log_id
-
--- verify.queries.read_name_at()
-SELECT checkpoints.checkpoint_id
-FROM checkpoints
-WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.seq = :p_seq
-
--- verify.queries.read_rows()
-SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.radix, deltas.codec,
-  deltas.checksum, deltas.overwrites, deltas.entry_key, deltas.label, deltas.occurred_at,
-  deltas.stored_at, deltas.tenant, checkpoints.tenant AS named_tenant, checkpoints.checkpoint_id,
-  checkpoints.rests_on, under.seq AS rests_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.run_id, checkpoints.occurred_at AS named_occurred_at,
-  checkpoints.created_at AS named_created_at, 1 AS meta_readable, base.kind AS base_kind,
-  base.depth AS base_depth, parent.seq AS parent_at, (
-  SELECT max(child.seq) AS max_1
-  FROM deltas child
-  WHERE child.log_id = deltas.log_id
-  AND child.base_seq = deltas.seq) AS last_use, deltas.payload
-FROM deltas LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = deltas.log_id
-AND checkpoints.seq = deltas.seq LEFT OUTER
-JOIN deltas base ON base.log_id = deltas.log_id
-AND base.seq = deltas.base_seq LEFT OUTER
-JOIN checkpoints parent ON parent.log_id = checkpoints.log_id
-AND parent.checkpoint_id = checkpoints.parent_id LEFT OUTER
-JOIN checkpoints under ON under.log_id = checkpoints.log_id
-AND under.checkpoint_id = checkpoints.rests_on
-WHERE deltas.log_id = :k_log_id
-AND deltas.seq >= :p_low
-AND deltas.seq <= :p_high
-ORDER BY deltas.seq

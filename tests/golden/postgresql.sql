@@ -242,6 +242,70 @@ AND threads.thread_id = $5::VARCHAR
 ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
 LIMIT $6
 
+-- checkpoints.listing.list_by_id(scope=namespace, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND checkpoints.checkpoint_id < $4::VARCHAR
+AND (checkpoints.checkpoint_id < $5::VARCHAR
+  OR checkpoints.checkpoint_id = $5::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND checkpoints.checkpoint_id < $4::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND (checkpoints.checkpoint_id < $4::VARCHAR
+  OR checkpoints.checkpoint_id = $4::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
 -- checkpoints.listing.list_by_id(scope=tenant, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -6234,7 +6298,229 @@ WHERE deltas.log_id = $2::UUID
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
 
--- rotation.statements.count_rows(table=deltas, scope=tenant)
+-- maintenance.copy.count_rows(table=threads, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+
+-- maintenance.copy.count_rows(table=threads, scope=all)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant != '~'
+
+-- maintenance.copy.count_rows(table=store_items, scope=tenant)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+
+-- maintenance.copy.count_rows(table=store_items, scope=all)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+
+-- maintenance.copy.insert_embedding(native=True)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
+    vector)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
+    $8::BIGINT, $9::BYTEA, CAST($10::VARCHAR AS VECTOR))
+
+-- maintenance.copy.insert_embedding(native=False)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
+    vector)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
+    $8::BIGINT, $9::BYTEA, $10::BYTEA)
+
+-- maintenance.copy.insert_row(table=checkpoints)
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+    $8::VARCHAR, $9::JSONB, $10::BIGINT, $11::BIGINT, $12::TIMESTAMP WITH TIME ZONE,
+    $13::TIMESTAMP WITH TIME ZONE, $14::BYTEA)
+
+-- maintenance.copy.insert_row(table=deltas)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, base_seq, depth, radix,
+    overwrites, codec, checksum, search_text, occurred_at, stored_at, signature, payload)
+VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::VARCHAR, $7::BIGINT,
+    $8::INTEGER, $9::SMALLINT, $10::SMALLINT, $11::VARCHAR, $12::BIGINT, $13::VARCHAR,
+    $14::TIMESTAMP WITH TIME ZONE, $15::TIMESTAMP WITH TIME ZONE, $16::BYTEA, $17::BYTEA)
+
+-- maintenance.copy.insert_row(table=threads)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, previous_id, meta, forked_from, forked_seq, created_at, updated_at, active_at,
+    expires_at, deleted_at, signature)
+VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::BIGINT, $6::BIGINT, $7::BIGINT,
+    $8::BIGINT, $9::VARCHAR, $10::VARCHAR, $11::JSONB, $12::VARCHAR, $13::BIGINT,
+    $14::TIMESTAMP WITH TIME ZONE, $15::TIMESTAMP WITH TIME ZONE, $16::TIMESTAMP WITH TIME ZONE,
+    $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::BYTEA)
+
+-- maintenance.copy.insert_row(table=store_items)
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHAR, $7::BIGINT,
+    $8::VARCHAR, $9::VARCHAR, $10::TIMESTAMP WITH TIME ZONE, $11::TIMESTAMP WITH TIME ZONE,
+    $12::TIMESTAMP WITH TIME ZONE, $13::BIGINT, $14::BYTEA, $15::BYTEA)
+
+-- maintenance.copy.list_heads(scope=tenant, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.thread_id, threads.namespace) > ($2::VARCHAR, $3::VARCHAR)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- maintenance.copy.list_heads(scope=tenant, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT $2
+
+-- maintenance.copy.list_heads(scope=all, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant != '~'
+AND (threads.tenant, threads.thread_id, threads.namespace) > ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- maintenance.copy.list_heads(scope=all, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant != '~'
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT $1
+
+-- maintenance.copy.list_items(scope=tenant, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+LIMIT $4
+
+-- maintenance.copy.list_items(scope=tenant, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+LIMIT $2
+
+-- maintenance.copy.list_items(scope=all, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND (store_items.tenant, store_items.namespace, store_items.key) > ($1::VARCHAR, $2::VARCHAR,
+    $3::VARCHAR)
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+LIMIT $4
+
+-- maintenance.copy.list_items(scope=all, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+LIMIT $1
+
+-- maintenance.copy.read_embeddings(native=True)
+SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
+  embeddings.part, embeddings.dimensions, embeddings.change, embeddings.signature,
+  CAST(embeddings.vector AS TEXT) AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+ORDER BY embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.copy.read_embeddings(native=False)
+SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
+  embeddings.part, embeddings.dimensions, embeddings.change, embeddings.signature,
+  embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+ORDER BY embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.copy.read_head()
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- maintenance.copy.read_item()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
+  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
+  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+
+-- maintenance.copy.read_rows(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
+  checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq > $2::BIGINT
+AND checkpoints.seq <= $3::BIGINT
+ORDER BY checkpoints.seq
+
+-- maintenance.copy.read_rows(table=deltas)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.entry_key, deltas.label,
+  deltas.base_seq, deltas.depth, deltas.radix, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.search_text, deltas.occurred_at, deltas.stored_at, deltas.signature, deltas.payload
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq > $2::BIGINT
+AND deltas.seq <= $3::BIGINT
+ORDER BY deltas.seq
+
+-- maintenance.log_positions.list_positions(table=checkpoints)
+SELECT checkpoints.seq, 0 AS stored
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq > $2::BIGINT
+ORDER BY checkpoints.seq
+LIMIT $3
+
+-- maintenance.log_positions.list_positions(table=deltas)
+SELECT deltas.seq, octet_length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq > $2::BIGINT
+ORDER BY deltas.seq
+LIMIT $3
+
+-- maintenance.rotate_keys.count_rows(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT deltas.codec AS codec, CASE
@@ -6245,7 +6531,7 @@ FROM (
   WHERE deltas.tenant = $1::VARCHAR) AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_rows(table=deltas, scope=all)
+-- maintenance.rotate_keys.count_rows(table=deltas, scope=all)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT deltas.codec AS codec, CASE
@@ -6256,7 +6542,7 @@ FROM (
   WHERE deltas.tenant != '~') AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_rows(table=store_items, scope=tenant)
+-- maintenance.rotate_keys.count_rows(table=store_items, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT store_items.codec AS codec, CASE
@@ -6272,7 +6558,7 @@ FROM (
     AND store_items.namespace < $3::VARCHAR)) AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_rows(table=store_items, scope=all)
+-- maintenance.rotate_keys.count_rows(table=store_items, scope=all)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT store_items.codec AS codec, CASE
@@ -6288,31 +6574,31 @@ FROM (
     AND store_items.namespace < $2::VARCHAR)) AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_vectors(scope=tenant)
+-- maintenance.rotate_keys.count_vectors(scope=tenant)
 SELECT count(*) AS count_1
 FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 
--- rotation.statements.count_vectors(scope=all)
+-- maintenance.rotate_keys.count_vectors(scope=all)
 SELECT count(*) AS count_1
 FROM embeddings
 WHERE embeddings.tenant != '~'
 
--- rotation.statements.drop_vectors(scope=tenant)
+-- maintenance.rotate_keys.delete_vectors(scope=tenant)
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 
--- rotation.statements.drop_vectors(scope=all)
+-- maintenance.rotate_keys.delete_vectors(scope=all)
 DELETE FROM embeddings
 WHERE embeddings.tenant != '~'
 
--- rotation.statements.grow_size()
+-- maintenance.rotate_keys.grow_size()
 UPDATE checkpoints
 SET stored_size=(checkpoints.stored_size + 45)
 WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.seq = $2::BIGINT
 
--- rotation.statements.list_rows(table=deltas, scope=tenant, after=True)
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
@@ -6325,7 +6611,7 @@ AND (deltas.log_id, deltas.seq) > ($2::UUID, $3::BIGINT)
 ORDER BY deltas.log_id, deltas.seq
 LIMIT $4
 
--- rotation.statements.list_rows(table=deltas, scope=tenant, after=False)
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=False)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
@@ -6337,7 +6623,7 @@ WHERE deltas.tenant = $1::VARCHAR
 ORDER BY deltas.log_id, deltas.seq
 LIMIT $2
 
--- rotation.statements.list_rows(table=deltas, scope=all, after=True)
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=all, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
@@ -6350,7 +6636,7 @@ AND (deltas.log_id, deltas.seq) > ($1::UUID, $2::BIGINT)
 ORDER BY deltas.log_id, deltas.seq
 LIMIT $3
 
--- rotation.statements.list_rows(table=deltas, scope=all, after=False)
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=all, after=False)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
@@ -6362,7 +6648,7 @@ WHERE deltas.tenant != '~'
 ORDER BY deltas.log_id, deltas.seq
 LIMIT $1
 
--- rotation.statements.list_rows(table=store_items, scope=tenant, after=True)
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=True)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
@@ -6378,7 +6664,7 @@ AND (store_items.namespace, store_items.key) > ($4::VARCHAR, $5::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $6
 
--- rotation.statements.list_rows(table=store_items, scope=tenant, after=False)
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=False)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
@@ -6393,7 +6679,7 @@ AND NOT (store_items.namespace >= $2::VARCHAR
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $4
 
--- rotation.statements.list_rows(table=store_items, scope=all, after=True)
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=True)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
@@ -6410,7 +6696,7 @@ AND (store_items.tenant, store_items.namespace, store_items.key) > ($3::VARCHAR,
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $6
 
--- rotation.statements.list_rows(table=store_items, scope=all, after=False)
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=False)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
@@ -6425,7 +6711,7 @@ AND NOT (store_items.namespace >= $1::VARCHAR
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $3
 
--- rotation.statements.read_payloads()
+-- maintenance.rotate_keys.read_payloads()
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 WHERE deltas.log_id = $1::UUID
@@ -6433,7 +6719,7 @@ AND deltas.seq >= $2::BIGINT
 AND deltas.seq <= $3::BIGINT
 ORDER BY deltas.seq
 
--- rotation.statements.read_values()
+-- maintenance.rotate_keys.read_values()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
   store_items.codec, store_items.checksum, store_items.value
 FROM store_items
@@ -6444,7 +6730,7 @@ AND (store_items.namespace, store_items.key) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- rotation.statements.reseal_delta(words=kept)
+-- maintenance.rotate_keys.reseal_delta(words=kept)
 UPDATE deltas
 SET codec=$1::VARCHAR, checksum=$2::BIGINT, payload=$3::BYTEA
 WHERE deltas.log_id = $4::UUID
@@ -6452,7 +6738,7 @@ AND deltas.seq = $5::BIGINT
 AND deltas.codec = $6::VARCHAR
 AND deltas.checksum = $7::BIGINT
 
--- rotation.statements.reseal_delta(words=dropped)
+-- maintenance.rotate_keys.reseal_delta(words=dropped)
 UPDATE deltas
 SET codec=$1::VARCHAR, checksum=$2::BIGINT, search_text=NULL, payload=$3::BYTEA
 WHERE deltas.log_id = $4::UUID
@@ -6460,7 +6746,7 @@ AND deltas.seq = $5::BIGINT
 AND deltas.codec = $6::VARCHAR
 AND deltas.checksum = $7::BIGINT
 
--- rotation.statements.reseal_item(words=kept, fields=kept)
+-- maintenance.rotate_keys.reseal_item(words=kept, fields=kept)
 UPDATE store_items
 SET codec=$1::VARCHAR, checksum=$2::BIGINT, value=$3::BYTEA
 WHERE store_items.tenant = $4::VARCHAR
@@ -6470,7 +6756,7 @@ AND store_items.version = $7::BIGINT
 AND store_items.codec = $8::VARCHAR
 AND store_items.checksum = $9::BIGINT
 
--- rotation.statements.reseal_item(words=kept, fields=dropped)
+-- maintenance.rotate_keys.reseal_item(words=kept, fields=dropped)
 UPDATE store_items
 SET codec=$1::VARCHAR, checksum=$2::BIGINT, field_terms=$3::VARCHAR, value=$4::BYTEA
 WHERE store_items.tenant = $5::VARCHAR
@@ -6480,7 +6766,7 @@ AND store_items.version = $8::BIGINT
 AND store_items.codec = $9::VARCHAR
 AND store_items.checksum = $10::BIGINT
 
--- rotation.statements.reseal_item(words=dropped, fields=kept)
+-- maintenance.rotate_keys.reseal_item(words=dropped, fields=kept)
 UPDATE store_items
 SET codec=$1::VARCHAR, checksum=$2::BIGINT, search_text=NULL, value=$3::BYTEA
 WHERE store_items.tenant = $4::VARCHAR
@@ -6490,7 +6776,7 @@ AND store_items.version = $7::BIGINT
 AND store_items.codec = $8::VARCHAR
 AND store_items.checksum = $9::BIGINT
 
--- rotation.statements.reseal_item(words=dropped, fields=dropped)
+-- maintenance.rotate_keys.reseal_item(words=dropped, fields=dropped)
 UPDATE store_items
 SET codec=$1::VARCHAR, checksum=$2::BIGINT, search_text=NULL, field_terms=$3::VARCHAR,
   value=$4::BYTEA
@@ -6501,305 +6787,513 @@ AND store_items.version = $8::BIGINT
 AND store_items.codec = $9::VARCHAR
 AND store_items.checksum = $10::BIGINT
 
--- search.checkpoints.read_found_checkpoints()
-SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
-  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
+-- maintenance.space.count_threads()
+SELECT count(DISTINCT threads.thread_id) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+
+-- maintenance.space.measure_checkpoints()
+SELECT count(*) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('snapshot')) THEN $1::INTEGER
+    ELSE $2::INTEGER END), $3::INTEGER) AS whole, coalesce(sum(checkpoints.raw_size),
+    $4::INTEGER) AS raw_bytes, coalesce(sum(checkpoints.stored_size), $5::INTEGER) AS stored_bytes
 FROM checkpoints
 JOIN deltas ON deltas.log_id = checkpoints.log_id
 AND deltas.seq = checkpoints.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE (checkpoints.log_id, checkpoints.seq) IN (
-  SELECT listed.log_id, CAST(listed.seq AS BIGINT) AS seq
-  FROM (
-    SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS seq
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+WHERE checkpoints.tenant = $6::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
 
--- search.checkpoints.search_checkpoints(below=False, weighed=False)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
-  AND threads.namespace = $4::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  LIMIT $6
-  OFFSET $7::INTEGER)
-SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score
-FROM best
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
+-- maintenance.space.measure_items()
+SELECT count(*) AS entries, coalesce(sum(CASE
+    WHEN (store_items.expires_at IS NULL
+      OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN $2::INTEGER
+    ELSE $3::INTEGER END), $4::INTEGER) AS live, coalesce(sum(octet_length(store_items.value)),
+    $5::INTEGER) AS value_bytes, coalesce(sum(CASE
+    WHEN (store_items.search_text IS NOT NULL
+      OR store_items.field_terms IS NOT NULL) THEN $6::INTEGER
+    ELSE $7::INTEGER END), $8::INTEGER) AS texts, coalesce(sum(octet_length(store_items.search_text)),
+    $9::INTEGER) + coalesce(sum(octet_length(store_items.field_terms)), $10::INTEGER) AS text_bytes
+FROM store_items
+WHERE store_items.tenant = $11::VARCHAR
+AND NOT (store_items.namespace >= $12::VARCHAR
+  AND store_items.namespace < $13::VARCHAR)
 
--- search.checkpoints.search_checkpoints(below=False, weighed=True)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
-  AND threads.namespace = $4::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  LIMIT $6
-  OFFSET $7::INTEGER)
-SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening,
-  deltas.search_text
-FROM best
-JOIN deltas AS words ON words.log_id = best.log_id
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = best.log_id
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
-JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
+-- maintenance.space.measure_kinds()
+SELECT deltas.kind, count(*) AS entries, sum(octet_length(deltas.payload)) AS payload_bytes,
+  count(deltas.search_text) AS texts, coalesce(sum(octet_length(deltas.search_text)),
+    $1::INTEGER) AS text_bytes
+FROM deltas
+WHERE deltas.tenant = $2::VARCHAR
+GROUP BY deltas.kind
+ORDER BY deltas.kind
 
--- search.checkpoints.search_checkpoints(below=True, weighed=False)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
-  AND threads.namespace >= $4::VARCHAR
-  AND threads.namespace < $5::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  LIMIT $7
-  OFFSET $8::INTEGER)
-SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score
-FROM best
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
+-- maintenance.space.measure_logs()
+SELECT threads.thread_id, threads.namespace, held.entries, held.held, count(*) OVER () AS logs
+FROM (
+  SELECT deltas.log_id AS log_id, count(*) AS entries,
+    sum(octet_length(deltas.payload)) + coalesce(sum(octet_length(deltas.search_text)),
+      $1::INTEGER) AS held
+  FROM deltas
+  WHERE deltas.tenant = $2::VARCHAR
+  GROUP BY deltas.log_id) AS held
+JOIN threads ON threads.log_id = held.log_id
+ORDER BY held.held DESC, threads.thread_id, threads.namespace
+LIMIT $3
 
--- search.checkpoints.search_checkpoints(below=True, weighed=True)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
-  AND threads.namespace >= $4::VARCHAR
-  AND threads.namespace < $5::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  LIMIT $7
-  OFFSET $8::INTEGER)
-SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening,
-  deltas.search_text
-FROM best
-JOIN deltas AS words ON words.log_id = best.log_id
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = best.log_id
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
-JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
+-- maintenance.space.measure_vectors()
+SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), $1::INTEGER) AS numbers
+FROM embeddings
+WHERE embeddings.tenant = $2::VARCHAR
 
--- search.embeddings.count_vectors(below=False)
+-- maintenance.space.read_tables()
+WITH made AS (
+  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
+SELECT made.relname AS name, coalesce(seen.n_live_tup, 0) AS live, coalesce(seen.n_dead_tup,
+    0) AS dead, pg_total_relation_size(made.oid) AS bytes, CASE
+WHEN pg_has_role(made.relowner, 'USAGE') THEN 1
+ELSE 0 END AS owned
+FROM made LEFT
+JOIN pg_stat_all_tables AS seen ON seen.relid = made.oid
+
+-- maintenance.space.sizes(exact=True)
+WITH made AS (
+  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
+SELECT made.relname AS name, made.relname AS owner, 'table' AS kind,
+  pg_table_size(made.oid) AS bytes
+FROM made
+UNION ALL
+SELECT indexes.relname, made.relname, 'index', pg_relation_size(indexes.oid)
+FROM made
+JOIN pg_index ON pg_index.indrelid = made.oid
+JOIN pg_class AS indexes ON indexes.oid = pg_index.indexrelid
+
+-- maintenance.space.vacuum_table(table=threads, full=True)
+VACUUM (FULL, ANALYZE) threads
+
+-- maintenance.space.vacuum_table(table=threads, full=False)
+VACUUM (ANALYZE) threads
+
+-- maintenance.space.vacuum_table(table=checkpoints, full=True)
+VACUUM (FULL, ANALYZE) checkpoints
+
+-- maintenance.space.vacuum_table(table=checkpoints, full=False)
+VACUUM (ANALYZE) checkpoints
+
+-- maintenance.space.vacuum_table(table=deltas, full=True)
+VACUUM (FULL, ANALYZE) deltas
+
+-- maintenance.space.vacuum_table(table=deltas, full=False)
+VACUUM (ANALYZE) deltas
+
+-- maintenance.space.vacuum_table(table=store_items, full=True)
+VACUUM (FULL, ANALYZE) store_items
+
+-- maintenance.space.vacuum_table(table=store_items, full=False)
+VACUUM (ANALYZE) store_items
+
+-- maintenance.space.vacuum_table(table=embeddings, full=True)
+VACUUM (FULL, ANALYZE) embeddings
+
+-- maintenance.space.vacuum_table(table=embeddings, full=False)
+VACUUM (ANALYZE) embeddings
+
+-- maintenance.verify.database.count_positions(scope=tenant)
+SELECT coalesce(sum(threads.next_seq - $1::BIGINT), $2::INTEGER) AS positions
+FROM threads
+WHERE threads.tenant = $3::VARCHAR
+
+-- maintenance.verify.database.count_positions(scope=thread)
+SELECT coalesce(sum(threads.next_seq - $1::BIGINT), $2::INTEGER) AS positions
+FROM threads
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+
+-- maintenance.verify.database.list_logs(scope=tenant, after=True)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.thread_id, threads.namespace, threads.log_id) > ($2::VARCHAR, $3::VARCHAR, $4::UUID)
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT $5
+
+-- maintenance.verify.database.list_logs(scope=tenant, after=False)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT $2
+
+-- maintenance.verify.database.list_logs(scope=thread, after=True)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND (threads.thread_id, threads.namespace, threads.log_id) > ($3::VARCHAR, $4::VARCHAR, $5::UUID)
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT $6
+
+-- maintenance.verify.database.list_logs(scope=thread, after=False)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT $3
+
+-- maintenance.verify.database.list_orphans(table=checkpoints)
+SELECT checkpoints.log_id, count(*) AS orphans, count(threads.log_id) AS strays
+FROM checkpoints LEFT OUTER
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (threads.log_id IS NULL
+  OR threads.tenant != checkpoints.tenant)
+GROUP BY checkpoints.log_id
+ORDER BY checkpoints.log_id
+LIMIT $2
+
+-- maintenance.verify.database.list_orphans(table=deltas)
+SELECT deltas.log_id, count(*) AS orphans, count(threads.log_id) AS strays
+FROM deltas LEFT OUTER
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE deltas.tenant = $1::VARCHAR
+AND (threads.log_id IS NULL
+  OR threads.tenant != deltas.tenant)
+GROUP BY deltas.log_id
+ORDER BY deltas.log_id
+LIMIT $2
+
+-- maintenance.verify.database.next_tenant_of_items(after=True)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.tenant > $1::VARCHAR
+
+-- maintenance.verify.database.next_tenant_of_items(after=False)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+
+-- maintenance.verify.database.next_tenant_of_logs(after=True)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+WHERE threads.tenant > $1::VARCHAR
+
+-- maintenance.verify.database.next_tenant_of_logs(after=False)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+
+-- maintenance.verify.items.count_items()
+SELECT count(*) AS items
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+
+-- maintenance.verify.items.list_items(after=True)
+SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), $1::INTEGER) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS numbers
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+AND store_items.namespace >= $7::VARCHAR
+AND (store_items.namespace > $7::VARCHAR
+  OR store_items.namespace = $7::VARCHAR
+  AND store_items.key > $8::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $9
+
+-- maintenance.verify.items.list_items(after=False)
+SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), $1::INTEGER) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS numbers
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $7
+
+-- maintenance.verify.items.list_orphans()
+SELECT embeddings.namespace, embeddings.key, count(*) AS orphans
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = embeddings.tenant
+    AND store_items.namespace = embeddings.namespace
+    AND store_items.key = embeddings.key))
+GROUP BY embeddings.namespace, embeddings.key
+ORDER BY embeddings.namespace, embeddings.key
+LIMIT $2
+
+-- maintenance.verify.items.read_items()
+SELECT store_items.key, store_items.version, store_items.codec, store_items.checksum,
+  store_items.search_text, store_items.field_terms, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(store_items.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN store_items.meta END AS meta
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key >= $3::VARCHAR
+AND store_items.key <= $4::VARCHAR
+ORDER BY store_items.key
+
+-- maintenance.verify.items.read_vectors(native=True)
+SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
+  CAST(embeddings.vector AS TEXT) AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key >= $3::VARCHAR
+AND embeddings.key <= $4::VARCHAR
+ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.verify.items.read_vectors(native=False)
+SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
+  embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key >= $3::VARCHAR
+AND embeddings.key <= $4::VARCHAR
+ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.verify.logs.list_names_without_state()
+SELECT checkpoints.checkpoint_id, checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq >= $2::BIGINT
+AND checkpoints.seq <= $3::BIGINT
+AND NOT (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = checkpoints.log_id
+    AND deltas.seq = checkpoints.seq
+    AND deltas.kind IN ('snapshot', 'delta')))
+ORDER BY checkpoints.seq
+LIMIT $4
+
+-- maintenance.verify.logs.read_chain()
+WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
+  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM deltas
+  WHERE deltas.log_id = $1::UUID
+  AND deltas.seq = $2::BIGINT
+  UNION ALL
+  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
+    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
+  chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- maintenance.verify.logs.read_head()
+SELECT threads.next_seq, threads.head_id, threads.deleted_at, threads.version, threads.epoch,
+  threads.created_at, threads.updated_at, threads.active_at, threads.expires_at,
+  threads.forked_from, threads.forked_seq, threads.tenant, threads.thread_id, threads.namespace,
+  CASE
+WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+ELSE 0 END AS meta_readable, (
+  SELECT max(deltas.seq) AS max_1
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id) AS last_row, (
+  SELECT max(deltas.seq) AS max_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND (deltas.kind NOT IN ('write'))) AS last_but_writes, (
+  SELECT max(checkpoints.seq) AS max_3
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) AS last_name, (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id
+  AND checkpoints.seq = (
+    SELECT max(later.seq) AS max_4
+    FROM checkpoints AS later
+    WHERE later.log_id = checkpoints.log_id)) AS newest_id
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- maintenance.verify.logs.read_lineage()
+SELECT checkpoints.seq, parent.seq AS parent_at
+FROM checkpoints LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = checkpoints.log_id
+AND parent.checkpoint_id = checkpoints.parent_id
+WHERE checkpoints.log_id = $1::UUID
+ORDER BY checkpoints.seq
+
+-- maintenance.verify.logs.read_name()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq = $2::BIGINT
+
+-- maintenance.verify.logs.read_rows()
+SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.radix, deltas.codec,
+  deltas.checksum, deltas.overwrites, deltas.entry_key, deltas.label, deltas.occurred_at,
+  deltas.stored_at, deltas.tenant, checkpoints.tenant AS named_tenant, checkpoints.checkpoint_id,
+  checkpoints.rests_on, under.seq AS rests_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.run_id, checkpoints.occurred_at AS named_occurred_at,
+  checkpoints.created_at AS named_created_at, CASE
+WHEN (jsonb_typeof(checkpoints.meta) = 'object') THEN 1
+ELSE 0 END AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
+  parent.seq AS parent_at, (
+  SELECT max(child.seq) AS max_1
+  FROM deltas AS child
+  WHERE child.log_id = deltas.log_id
+  AND child.base_seq = deltas.seq) AS last_use, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq LEFT OUTER
+JOIN deltas AS base ON base.log_id = deltas.log_id
+AND base.seq = deltas.base_seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = checkpoints.log_id
+AND parent.checkpoint_id = checkpoints.parent_id LEFT OUTER
+JOIN checkpoints AS under ON under.log_id = checkpoints.log_id
+AND under.checkpoint_id = checkpoints.rests_on
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq >= $2::BIGINT
+AND deltas.seq <= $3::BIGINT
+ORDER BY deltas.seq
+
+-- maintenance.verify.text_indexes.find_missed(index=deltas_search)
+SELECT row_here.seq
+FROM deltas AS row_here
+WHERE row_here.log_id = $1::UUID
+AND row_here.seq BETWEEN $2::BIGINT
+AND $3::BIGINT
+AND row_here.search_text IS NOT NULL
+AND (to_tsvector('simple', row_here.search_text) @@ plainto_tsquery('simple',
+      SUBSTRING(row_here.search_text
+      FROM '^(?:\S+ ){0,7}\S+')))
+AND NOT (EXISTS (
+    SELECT 1
+    FROM deltas AS found
+    WHERE found.search_text IS NOT NULL
+    AND (to_tsvector('simple', found.search_text) @@ plainto_tsquery('simple',
+          SUBSTRING(row_here.search_text
+          FROM '^(?:\S+ ){0,7}\S+')))
+    AND found.log_id IS NOT DISTINCT
+    FROM row_here.log_id
+    AND found.seq IS NOT DISTINCT
+    FROM row_here.seq))
+ORDER BY row_here.seq
+
+-- maintenance.verify.text_indexes.find_missed(index=checkpoints_meta)
+SELECT row_here.seq
+FROM checkpoints AS row_here
+WHERE row_here.log_id = $1::UUID
+AND row_here.seq BETWEEN $2::BIGINT
+AND $3::BIGINT
+AND row_here.meta != '{}'::jsonb
+AND NOT (EXISTS (
+    SELECT 1
+    FROM checkpoints AS found
+    WHERE (found.meta @> row_here.meta)
+    AND found.log_id IS NOT DISTINCT
+    FROM row_here.log_id
+    AND found.seq IS NOT DISTINCT
+    FROM row_here.seq))
+ORDER BY row_here.seq
+
+-- maintenance.verify.text_indexes.find_missed(index=store_items_search)
+SELECT row_here.key
+FROM store_items AS row_here
+WHERE row_here.tenant = $1::VARCHAR
+AND row_here.namespace = $2::VARCHAR
+AND row_here.key BETWEEN $3::VARCHAR
+AND $4::VARCHAR
+AND (row_here.search_text IS NOT NULL
+  OR row_here.field_terms IS NOT NULL)
+AND (((to_tsvector('simple', coalesce(row_here.search_text, '')) || to_tsvector('simple',
+          coalesce(row_here.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace])) @@ (CAST(('''' || replace(replace(((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace, '\', '\' || '\'), '''', '''' || '''')) || '''' AS TSQUERY) && plainto_tsquery('simple', concat_ws(' ', SUBSTRING(row_here.search_text
+          FROM '^(?:\S+ ){0,7}\S+'), SUBSTRING(row_here.field_terms
+          FROM '^(?:\S+ ){0,7}\S+')))))
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items AS found
+    WHERE (((to_tsvector('simple', coalesce(found.search_text, '')) || to_tsvector('simple',
+              coalesce(found.field_terms,
+                ''))) || array_to_tsvector(ARRAY[((chr(31) || found.tenant) || chr(31)) || found.namespace])) @@ (CAST(('''' || replace(replace(((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace, '\', '\' || '\'), '''', '''' || '''')) || '''' AS TSQUERY) && plainto_tsquery('simple', concat_ws(' ', SUBSTRING(row_here.search_text
+              FROM '^(?:\S+ ){0,7}\S+'), SUBSTRING(row_here.field_terms
+              FROM '^(?:\S+ ){0,7}\S+')))))
+    AND found.tenant IS NOT DISTINCT
+    FROM row_here.tenant
+    AND found.namespace IS NOT DISTINCT
+    FROM row_here.namespace
+    AND found.key IS NOT DISTINCT
+    FROM row_here.key))
+ORDER BY row_here.key
+
+-- maintenance.verify.text_indexes.read_state()
+SELECT CASE
+WHEN indisvalid
+AND indisready
+AND indislive THEN 1
+ELSE 0 END AS in_use
+FROM pg_index
+WHERE indexrelid = to_regclass($1)
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=0)
+REINDEX INDEX CONCURRENTLY ix_deltas_search_text
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=0)
+REINDEX INDEX CONCURRENTLY ix_checkpoints_meta
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=0)
+REINDEX INDEX CONCURRENTLY ix_store_items_search
+
+-- maintenance.verify.text_indexes.use_text_indexes()
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'off', true),
+  set_config('enable_indexonlyscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+  set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true)
+
+-- search._vector_statements.count_vectors(below=False)
 SELECT count(*) AS count_1
 FROM (
   SELECT 1 AS one
@@ -6810,7 +7304,7 @@ FROM (
   AND embeddings.dimensions = $4::INTEGER
   LIMIT $5::INTEGER) AS some_vectors
 
--- search.embeddings.count_vectors(below=True)
+-- search._vector_statements.count_vectors(below=True)
 SELECT count(*) AS count_1
 FROM (
   SELECT 1 AS one
@@ -6824,13 +7318,13 @@ FROM (
   AND embeddings.dimensions = $7::INTEGER
   LIMIT $8::INTEGER) AS some_vectors
 
--- search.embeddings.current_vector_settings()
+-- search._vector_statements.current_vector_settings()
 SELECT current_setting('hnsw.iterative_scan', true) AS p_scan, current_setting('hnsw.ef_search',
     true) AS p_width, current_setting('enable_sort', true) AS p_sort,
   current_setting('enable_seqscan', true) AS p_sequential, current_setting('enable_bitmapscan',
     true) AS p_bitmap
 
--- search.embeddings.live_items()
+-- search._vector_statements.live_items()
 SELECT store_items.namespace AS namespace, store_items.key AS key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -6842,12 +7336,12 @@ AND (store_items.namespace, store_items.key) IN (
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 
--- search.embeddings.only_by_vector_index()
+-- search._vector_statements.only_by_vector_index()
 SELECT set_config('hnsw.iterative_scan', $1::VARCHAR, true), set_config('hnsw.ef_search',
     $2::VARCHAR, true), set_config('enable_sort', $3::VARCHAR, true), set_config('enable_seqscan',
     $4::VARCHAR, true), set_config('enable_bitmapscan', $5::VARCHAR, true)
 
--- search.embeddings.rank_all(metric=cosine, below=False, among=False)
+-- search._vector_statements.rank_all(metric=cosine, below=False, among=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -6871,7 +7365,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=cosine, below=False, among=True)
+-- search._vector_statements.rank_all(metric=cosine, below=False, among=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -6900,7 +7394,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=cosine, below=True, among=False)
+-- search._vector_statements.rank_all(metric=cosine, below=True, among=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -6927,7 +7421,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=cosine, below=True, among=True)
+-- search._vector_statements.rank_all(metric=cosine, below=True, among=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -6959,7 +7453,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=dot, below=False, among=False)
+-- search._vector_statements.rank_all(metric=dot, below=False, among=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -6983,7 +7477,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=dot, below=False, among=True)
+-- search._vector_statements.rank_all(metric=dot, below=False, among=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -7012,7 +7506,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=dot, below=True, among=False)
+-- search._vector_statements.rank_all(metric=dot, below=True, among=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -7039,7 +7533,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=dot, below=True, among=True)
+-- search._vector_statements.rank_all(metric=dot, below=True, among=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -7071,7 +7565,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=l2, below=False, among=False)
+-- search._vector_statements.rank_all(metric=l2, below=False, among=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -7095,7 +7589,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=l2, below=False, among=True)
+-- search._vector_statements.rank_all(metric=l2, below=False, among=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -7124,7 +7618,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=l2, below=True, among=False)
+-- search._vector_statements.rank_all(metric=l2, below=True, among=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -7151,7 +7645,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=l2, below=True, among=True)
+-- search._vector_statements.rank_all(metric=l2, below=True, among=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -7183,7 +7677,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_by_index(metric=cosine, below=False, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=cosine, below=False, dimensions=384)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -7209,7 +7703,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_by_index(metric=cosine, below=True, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=cosine, below=True, dimensions=384)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -7238,7 +7732,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_by_index(metric=dot, below=False, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=dot, below=False, dimensions=384)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -7264,7 +7758,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_by_index(metric=dot, below=True, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=dot, below=True, dimensions=384)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -7293,7 +7787,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_by_index(metric=l2, below=False, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=l2, below=False, dimensions=384)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -7319,7 +7813,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_by_index(metric=l2, below=True, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=l2, below=True, dimensions=384)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -7348,7 +7842,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_few(metric=cosine, below=False)
+-- search._vector_statements.rank_few(metric=cosine, below=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -7381,7 +7875,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_few(metric=cosine, below=True)
+-- search._vector_statements.rank_few(metric=cosine, below=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -7418,7 +7912,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_few(metric=dot, below=False)
+-- search._vector_statements.rank_few(metric=dot, below=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -7451,7 +7945,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_few(metric=dot, below=True)
+-- search._vector_statements.rank_few(metric=dot, below=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -7488,7 +7982,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_few(metric=l2, below=False)
+-- search._vector_statements.rank_few(metric=l2, below=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -7521,7 +8015,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_few(metric=l2, below=True)
+-- search._vector_statements.rank_few(metric=l2, below=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -7558,7 +8052,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.read_vectors(below=False)
+-- search._vector_statements.read_vectors(below=False)
 SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
   embeddings.part AS part, embeddings.vector AS vector
 FROM embeddings
@@ -7570,7 +8064,7 @@ AND (embeddings.key, embeddings.field, embeddings.part) > ($5::VARCHAR, $6::VARC
 ORDER BY embeddings.key, embeddings.field, embeddings.part
 LIMIT $8::INTEGER
 
--- search.embeddings.read_vectors(below=True)
+-- search._vector_statements.read_vectors(below=True)
 SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
   embeddings.part AS part, embeddings.vector AS vector
 FROM embeddings
@@ -7586,7 +8080,7 @@ AND (embeddings.namespace, embeddings.key, embeddings.field, embeddings.part) > 
 ORDER BY embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
 LIMIT $12::INTEGER
 
--- search.embeddings.vector_indexes()
+-- search._vector_statements.vector_indexes()
 WITH made AS (
   SELECT pg_class.oid, pg_class.relname, pg_class.relowner
   FROM pg_class
@@ -7612,292 +8106,23 @@ WHERE made.relname = 'embeddings'
 AND pg_am.amname = 'hnsw'
 ORDER BY indexes.relname
 
--- search.embeddings.vector_storage()
+-- search._vector_statements.vector_storage()
 SELECT data_type
 FROM information_schema.columns
 WHERE table_name = 'embeddings'
 AND column_name = 'vector'
 AND table_schema = coalesce($1::VARCHAR, current_schema())
 
--- search.entries.read_found_entries()
-SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
-  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id
-FROM deltas
-JOIN threads ON threads.log_id = deltas.log_id
-WHERE (deltas.log_id, deltas.seq) IN (
-  SELECT listed.log_id, CAST(listed.seq AS BIGINT) AS seq
+-- search._vector_statements.vectors_of_items()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
   FROM (
-    SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS seq
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-AND deltas.kind IN ('entry')
-
--- search.entries.search_entries(scope=namespace, weighed=False)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
-  AND threads.namespace = $4::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.log_id = ranked.log_id
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND deltas.kind IN ('entry')
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  LIMIT $6
-  OFFSET $7::INTEGER)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score
-FROM best
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.entries.search_entries(scope=namespace, weighed=True)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
-  AND threads.namespace = $4::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.log_id = ranked.log_id
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND deltas.kind IN ('entry')
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  LIMIT $6
-  OFFSET $7::INTEGER)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening,
-  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
-  whole.search_text, whole.payload
-FROM best
-JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq LEFT OUTER
-JOIN deltas AS whole ON whole.log_id = best.log_id
-AND whole.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.entries.search_entries(scope=log, weighed=False)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
-  AND threads.namespace = $4::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.log_id = ranked.log_id
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND deltas.kind IN ('entry')
-  AND threads.thread_id = $6::VARCHAR
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  LIMIT $7
-  OFFSET $8::INTEGER)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score
-FROM best
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.entries.search_entries(scope=log, weighed=True)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND threads.tenant = $3::VARCHAR
-  AND threads.namespace = $4::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.log_id = ranked.log_id
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND deltas.kind IN ('entry')
-  AND threads.thread_id = $6::VARCHAR
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  LIMIT $7
-  OFFSET $8::INTEGER)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening,
-  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
-  whole.search_text, whole.payload
-FROM best
-JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq LEFT OUTER
-JOIN deltas AS whole ON whole.log_id = best.log_id
-AND whole.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
 -- search.indexes.build_vector_index(metric=cosine, dimensions=384)
 CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_cosine ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_cosine_ops) WITH (ef_construction = 128)
@@ -7933,7 +8158,7 @@ FROM made
 JOIN pg_stat_progress_create_index AS running ON running.relid = made.oid
 WHERE made.relname = 'embeddings'
 
--- search.items.narrowed_items(below=False)
+-- search.text.narrowed_items(below=False)
 WITH within AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items.key AS key
   FROM store_items
@@ -7944,7 +8169,7 @@ SELECT within.namespace, within.key
 FROM within
 LIMIT $2
 
--- search.items.narrowed_items(below=True)
+-- search.text.narrowed_items(below=True)
 WITH within AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items.key AS key
   FROM store_items
@@ -7955,7 +8180,585 @@ SELECT within.namespace, within.key
 FROM within
 LIMIT $2
 
--- search.items.search_items(below=False, weighed=False)
+-- search.text.read_found_checkpoints()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
+FROM checkpoints
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE (checkpoints.log_id, checkpoints.seq) IN (
+  SELECT listed.log_id, CAST(listed.seq AS BIGINT) AS seq
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS seq
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- search.text.read_found_entries()
+SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
+  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE (deltas.log_id, deltas.seq) IN (
+  SELECT listed.log_id, CAST(listed.seq AS BIGINT) AS seq
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS seq
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+AND deltas.kind IN ('entry')
+
+-- search.text.search_checkpoints(below=False, weighed=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=False, weighed=True)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening,
+  deltas.search_text
+FROM best
+JOIN deltas AS words ON words.log_id = best.log_id
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace >= $4::VARCHAR
+  AND threads.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=True)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace >= $4::VARCHAR
+  AND threads.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening,
+  deltas.search_text
+FROM best
+JOIN deltas AS words ON words.log_id = best.log_id
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_entries(scope=namespace, weighed=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=namespace, weighed=True)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening,
+  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
+  whole.search_text, whole.payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq LEFT OUTER
+JOIN deltas AS whole ON whole.log_id = best.log_id
+AND whole.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = $6::VARCHAR
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=True)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = $6::VARCHAR
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening,
+  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
+  whole.search_text, whole.payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq LEFT OUTER
+JOIN deltas AS whole ON whole.log_id = best.log_id
+AND whole.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_items(below=False, weighed=False)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -8016,7 +8819,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=False, weighed=True)
+-- search.text.search_items(below=False, weighed=True)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -8088,7 +8891,7 @@ AND (
   FROM best) <= 50
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=True, weighed=False)
+-- search.text.search_items(below=True, weighed=False)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -8151,7 +8954,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=True, weighed=True)
+-- search.text.search_items(below=True, weighed=True)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -8224,138 +9027,6 @@ AND (
   SELECT count(*) AS count_1
   FROM best) <= 50
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
-
--- space.measuring.count_threads()
-SELECT count(DISTINCT threads.thread_id) AS count_1
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.log_id = threads.log_id
-      AND deltas.kind IN ('entry'))))
-
--- space.measuring.measure_items()
-SELECT count(*) AS entries, coalesce(sum(CASE
-    WHEN (store_items.expires_at IS NULL
-      OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN $2::INTEGER
-    ELSE $3::INTEGER END), $4::INTEGER) AS live, coalesce(sum(octet_length(store_items.value)),
-    $5::INTEGER) AS value_bytes, coalesce(sum(CASE
-    WHEN (store_items.search_text IS NOT NULL
-      OR store_items.field_terms IS NOT NULL) THEN $6::INTEGER
-    ELSE $7::INTEGER END), $8::INTEGER) AS texts, coalesce(sum(octet_length(store_items.search_text)),
-    $9::INTEGER) + coalesce(sum(octet_length(store_items.field_terms)), $10::INTEGER) AS text_bytes
-FROM store_items
-WHERE store_items.tenant = $11::VARCHAR
-AND NOT (store_items.namespace >= $12::VARCHAR
-  AND store_items.namespace < $13::VARCHAR)
-
--- space.measuring.measure_kinds()
-SELECT deltas.kind, count(*) AS entries, sum(octet_length(deltas.payload)) AS payload_bytes,
-  count(deltas.search_text) AS texts, coalesce(sum(octet_length(deltas.search_text)),
-    $1::INTEGER) AS text_bytes
-FROM deltas
-WHERE deltas.tenant = $2::VARCHAR
-GROUP BY deltas.kind
-ORDER BY deltas.kind
-
--- space.measuring.measure_logs()
-SELECT threads.thread_id, threads.namespace, held.entries, held.held, count(*) OVER () AS logs
-FROM (
-  SELECT deltas.log_id AS log_id, count(*) AS entries,
-    sum(octet_length(deltas.payload)) + coalesce(sum(octet_length(deltas.search_text)),
-      $1::INTEGER) AS held
-  FROM deltas
-  WHERE deltas.tenant = $2::VARCHAR
-  GROUP BY deltas.log_id) AS held
-JOIN threads ON threads.log_id = held.log_id
-ORDER BY held.held DESC, threads.thread_id, threads.namespace
-LIMIT $3
-
--- space.measuring.measure_names()
-SELECT count(*) AS checkpoints, coalesce(sum(CASE
-    WHEN (deltas.kind IN ('snapshot')) THEN $1::INTEGER
-    ELSE $2::INTEGER END), $3::INTEGER) AS whole, coalesce(sum(checkpoints.raw_size),
-    $4::INTEGER) AS raw_bytes, coalesce(sum(checkpoints.stored_size), $5::INTEGER) AS stored_bytes
-FROM checkpoints
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $6::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
-
--- space.measuring.measure_vectors()
-SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), $1::INTEGER) AS numbers
-FROM embeddings
-WHERE embeddings.tenant = $2::VARCHAR
-
--- space.measuring.sizes(exact=True)
-WITH made AS (
-  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
-  FROM pg_class
-  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
-  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
-  AND pg_class.relkind IN ('r', 'p')
-  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
-SELECT made.relname AS name, made.relname AS owner, 'table' AS kind,
-  pg_table_size(made.oid) AS bytes
-FROM made
-UNION ALL
-SELECT indexes.relname, made.relname, 'index', pg_relation_size(indexes.oid)
-FROM made
-JOIN pg_index ON pg_index.indrelid = made.oid
-JOIN pg_class AS indexes ON indexes.oid = pg_index.indexrelid
-
--- space.reclaiming.read_tables()
-WITH made AS (
-  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
-  FROM pg_class
-  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
-  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
-  AND pg_class.relkind IN ('r', 'p')
-  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
-SELECT made.relname AS name, coalesce(seen.n_live_tup, 0) AS live, coalesce(seen.n_dead_tup,
-    0) AS dead, pg_total_relation_size(made.oid) AS bytes, CASE
-WHEN pg_has_role(made.relowner, 'USAGE') THEN 1
-ELSE 0 END AS owned
-FROM made LEFT
-JOIN pg_stat_all_tables AS seen ON seen.relid = made.oid
-
--- space.reclaiming.vacuum_table(table=threads, full=True)
-VACUUM (FULL, ANALYZE) threads
-
--- space.reclaiming.vacuum_table(table=threads, full=False)
-VACUUM (ANALYZE) threads
-
--- space.reclaiming.vacuum_table(table=checkpoints, full=True)
-VACUUM (FULL, ANALYZE) checkpoints
-
--- space.reclaiming.vacuum_table(table=checkpoints, full=False)
-VACUUM (ANALYZE) checkpoints
-
--- space.reclaiming.vacuum_table(table=deltas, full=True)
-VACUUM (FULL, ANALYZE) deltas
-
--- space.reclaiming.vacuum_table(table=deltas, full=False)
-VACUUM (ANALYZE) deltas
-
--- space.reclaiming.vacuum_table(table=store_items, full=True)
-VACUUM (FULL, ANALYZE) store_items
-
--- space.reclaiming.vacuum_table(table=store_items, full=False)
-VACUUM (ANALYZE) store_items
-
--- space.reclaiming.vacuum_table(table=embeddings, full=True)
-VACUUM (FULL, ANALYZE) embeddings
-
--- space.reclaiming.vacuum_table(table=embeddings, full=False)
-VACUUM (ANALYZE) embeddings
 
 -- store.read.count_items(below=False)
 SELECT count(*) AS count_1
@@ -8651,17 +9322,6 @@ AND (EXISTS (
     AND store_items.key = $3::VARCHAR
     AND (store_items.expires_at IS NULL
       OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)))
-
--- store.read.vectors_of_items()
-SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
-  embeddings.vector
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND (embeddings.namespace, embeddings.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
 -- store.write.clear_items(below=False)
 DELETE FROM store_items
@@ -9016,620 +9676,3 @@ AND (store_items.namespace, store_items.key) IN (
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-
--- transfer.statements.count_rows(table=threads, scope=tenant)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-
--- transfer.statements.count_rows(table=threads, scope=all)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant != '~'
-
--- transfer.statements.count_rows(table=store_items, scope=tenant)
-SELECT count(*) AS count_1
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-
--- transfer.statements.count_rows(table=store_items, scope=all)
-SELECT count(*) AS count_1
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-
--- transfer.statements.insert_embedding(native=True)
-INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
-    vector)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
-    $8::BIGINT, $9::BYTEA, CAST($10::VARCHAR AS VECTOR))
-
--- transfer.statements.insert_embedding(native=False)
-INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
-    vector)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
-    $8::BIGINT, $9::BYTEA, $10::BYTEA)
-
--- transfer.statements.insert_row(table=checkpoints)
-INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
-    meta, raw_size, stored_size, occurred_at, created_at, signature)
-VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
-    $8::VARCHAR, $9::JSONB, $10::BIGINT, $11::BIGINT, $12::TIMESTAMP WITH TIME ZONE,
-    $13::TIMESTAMP WITH TIME ZONE, $14::BYTEA)
-
--- transfer.statements.insert_row(table=deltas)
-INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, base_seq, depth, radix,
-    overwrites, codec, checksum, search_text, occurred_at, stored_at, signature, payload)
-VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::VARCHAR, $7::BIGINT,
-    $8::INTEGER, $9::SMALLINT, $10::SMALLINT, $11::VARCHAR, $12::BIGINT, $13::VARCHAR,
-    $14::TIMESTAMP WITH TIME ZONE, $15::TIMESTAMP WITH TIME ZONE, $16::BYTEA, $17::BYTEA)
-
--- transfer.statements.insert_row(table=threads)
-INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
-    head_id, previous_id, meta, forked_from, forked_seq, created_at, updated_at, active_at,
-    expires_at, deleted_at, signature)
-VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::BIGINT, $6::BIGINT, $7::BIGINT,
-    $8::BIGINT, $9::VARCHAR, $10::VARCHAR, $11::JSONB, $12::VARCHAR, $13::BIGINT,
-    $14::TIMESTAMP WITH TIME ZONE, $15::TIMESTAMP WITH TIME ZONE, $16::TIMESTAMP WITH TIME ZONE,
-    $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::BYTEA)
-
--- transfer.statements.insert_row(table=store_items)
-INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
-    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHAR, $7::BIGINT,
-    $8::VARCHAR, $9::VARCHAR, $10::TIMESTAMP WITH TIME ZONE, $11::TIMESTAMP WITH TIME ZONE,
-    $12::TIMESTAMP WITH TIME ZONE, $13::BIGINT, $14::BYTEA, $15::BYTEA)
-
--- transfer.statements.list_heads(scope=tenant, after=True)
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND (threads.thread_id, threads.namespace) > ($2::VARCHAR, $3::VARCHAR)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT $4
-
--- transfer.statements.list_heads(scope=tenant, after=False)
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT $2
-
--- transfer.statements.list_heads(scope=all, after=True)
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.tenant != '~'
-AND (threads.tenant, threads.thread_id, threads.namespace) > ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT $4
-
--- transfer.statements.list_heads(scope=all, after=False)
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.tenant != '~'
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT $1
-
--- transfer.statements.list_items(scope=tenant, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items.key
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
-ORDER BY store_items.tenant, store_items.namespace, store_items.key
-LIMIT $4
-
--- transfer.statements.list_items(scope=tenant, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items.key
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-ORDER BY store_items.tenant, store_items.namespace, store_items.key
-LIMIT $2
-
--- transfer.statements.list_items(scope=all, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items.key
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-AND (store_items.tenant, store_items.namespace, store_items.key) > ($1::VARCHAR, $2::VARCHAR,
-    $3::VARCHAR)
-ORDER BY store_items.tenant, store_items.namespace, store_items.key
-LIMIT $4
-
--- transfer.statements.list_items(scope=all, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items.key
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-ORDER BY store_items.tenant, store_items.namespace, store_items.key
-LIMIT $1
-
--- transfer.statements.list_positions(table=checkpoints)
-SELECT checkpoints.seq, 0 AS stored
-FROM checkpoints
-WHERE checkpoints.log_id = $1::UUID
-AND checkpoints.seq > $2::BIGINT
-ORDER BY checkpoints.seq
-LIMIT $3
-
--- transfer.statements.list_positions(table=deltas)
-SELECT deltas.seq, length(deltas.payload) AS stored
-FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.seq > $2::BIGINT
-ORDER BY deltas.seq
-LIMIT $3
-
--- transfer.statements.read_embeddings(native=True)
-SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
-  embeddings.part, embeddings.dimensions, embeddings.change, embeddings.signature,
-  CAST(embeddings.vector AS TEXT) AS vector
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND embeddings.namespace = $2::VARCHAR
-AND embeddings.key = $3::VARCHAR
-ORDER BY embeddings.field, embeddings.model, embeddings.part
-
--- transfer.statements.read_embeddings(native=False)
-SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
-  embeddings.part, embeddings.dimensions, embeddings.change, embeddings.signature,
-  embeddings.vector AS vector
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND embeddings.namespace = $2::VARCHAR
-AND embeddings.key = $3::VARCHAR
-ORDER BY embeddings.field, embeddings.model, embeddings.part
-
--- transfer.statements.read_item()
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
-  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, store_items.signature, store_items.value
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
-
--- transfer.statements.read_log_head()
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.log_id = $1::UUID
-
--- transfer.statements.read_rows(table=checkpoints)
-SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
-  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
-  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
-  checkpoints.created_at, checkpoints.signature
-FROM checkpoints
-WHERE checkpoints.log_id = $1::UUID
-AND checkpoints.seq > $2::BIGINT
-AND checkpoints.seq <= $3::BIGINT
-ORDER BY checkpoints.seq
-
--- transfer.statements.read_rows(table=deltas)
-SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.entry_key, deltas.label,
-  deltas.base_seq, deltas.depth, deltas.radix, deltas.overwrites, deltas.codec, deltas.checksum,
-  deltas.search_text, deltas.occurred_at, deltas.stored_at, deltas.signature, deltas.payload
-FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.seq > $2::BIGINT
-AND deltas.seq <= $3::BIGINT
-ORDER BY deltas.seq
-
--- transfer.statements.remove_embeddings()
-DELETE FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND embeddings.namespace = $2::VARCHAR
-AND embeddings.key = $3::VARCHAR
-
--- transfer.statements.remove_item()
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
-AND store_items.version = $4::BIGINT
-
--- verify.item_queries.count_items()
-SELECT count(*) AS items
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace >= $2::VARCHAR
-AND store_items.namespace < $3::VARCHAR
-AND NOT (store_items.namespace >= $4::VARCHAR
-  AND store_items.namespace < $5::VARCHAR)
-
--- verify.item_queries.first_tenant(after=True)
-SELECT min(store_items.tenant) AS tenant
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.tenant > $1::VARCHAR
-
--- verify.item_queries.first_tenant(after=False)
-SELECT min(store_items.tenant) AS tenant
-FROM store_items
-WHERE store_items.tenant != '~'
-
--- verify.item_queries.list_items(after=True)
-SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored, (
-  SELECT coalesce(sum(embeddings.dimensions), $1::INTEGER) AS coalesce_1
-  FROM embeddings
-  WHERE embeddings.tenant = store_items.tenant
-  AND embeddings.namespace = store_items.namespace
-  AND embeddings.key = store_items.key) AS numbers
-FROM store_items
-WHERE store_items.tenant = $2::VARCHAR
-AND store_items.namespace >= $3::VARCHAR
-AND store_items.namespace < $4::VARCHAR
-AND NOT (store_items.namespace >= $5::VARCHAR
-  AND store_items.namespace < $6::VARCHAR)
-AND store_items.namespace >= $7::VARCHAR
-AND (store_items.namespace > $7::VARCHAR
-  OR store_items.namespace = $7::VARCHAR
-  AND store_items.key > $8::VARCHAR)
-ORDER BY store_items.namespace, store_items.key
-LIMIT $9
-
--- verify.item_queries.list_items(after=False)
-SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored, (
-  SELECT coalesce(sum(embeddings.dimensions), $1::INTEGER) AS coalesce_1
-  FROM embeddings
-  WHERE embeddings.tenant = store_items.tenant
-  AND embeddings.namespace = store_items.namespace
-  AND embeddings.key = store_items.key) AS numbers
-FROM store_items
-WHERE store_items.tenant = $2::VARCHAR
-AND store_items.namespace >= $3::VARCHAR
-AND store_items.namespace < $4::VARCHAR
-AND NOT (store_items.namespace >= $5::VARCHAR
-  AND store_items.namespace < $6::VARCHAR)
-ORDER BY store_items.namespace, store_items.key
-LIMIT $7
-
--- verify.item_queries.list_orphans()
-SELECT embeddings.namespace, embeddings.key, count(*) AS orphans
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND NOT (EXISTS (
-    SELECT 1
-    FROM store_items
-    WHERE store_items.tenant = embeddings.tenant
-    AND store_items.namespace = embeddings.namespace
-    AND store_items.key = embeddings.key))
-GROUP BY embeddings.namespace, embeddings.key
-ORDER BY embeddings.namespace, embeddings.key
-LIMIT $2
-
--- verify.item_queries.read_items()
-SELECT store_items.key, store_items.version, store_items.codec, store_items.checksum,
-  store_items.search_text, store_items.field_terms, store_items.value, store_items.created_at,
-  store_items.updated_at, store_items.expires_at, store_items.lifetime, CASE
-WHEN (CASE
-  WHEN (jsonb_typeof(store_items.meta) = 'object') THEN 1
-  ELSE 0 END = 1) THEN store_items.meta END AS meta
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key >= $3::VARCHAR
-AND store_items.key <= $4::VARCHAR
-ORDER BY store_items.key
-
--- verify.item_queries.read_vectors(native=True)
-SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
-  CAST(embeddings.vector AS TEXT) AS vector
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND embeddings.namespace = $2::VARCHAR
-AND embeddings.key >= $3::VARCHAR
-AND embeddings.key <= $4::VARCHAR
-ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
-
--- verify.item_queries.read_vectors(native=False)
-SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
-  embeddings.vector AS vector
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND embeddings.namespace = $2::VARCHAR
-AND embeddings.key >= $3::VARCHAR
-AND embeddings.key <= $4::VARCHAR
-ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
-
--- verify.queries.count_positions(scope=tenant)
-SELECT coalesce(sum(threads.next_seq - $1::BIGINT), $2::INTEGER) AS positions
-FROM threads
-WHERE threads.tenant = $3::VARCHAR
-
--- verify.queries.count_positions(scope=thread)
-SELECT coalesce(sum(threads.next_seq - $1::BIGINT), $2::INTEGER) AS positions
-FROM threads
-WHERE threads.tenant = $3::VARCHAR
-AND threads.thread_id = $4::VARCHAR
-
--- verify.queries.list_dangling()
-SELECT checkpoints.checkpoint_id, checkpoints.seq
-FROM checkpoints
-WHERE checkpoints.log_id = $1::UUID
-AND checkpoints.seq >= $2::BIGINT
-AND checkpoints.seq <= $3::BIGINT
-AND NOT (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = checkpoints.log_id
-    AND deltas.seq = checkpoints.seq
-    AND deltas.kind IN ('snapshot', 'delta')))
-ORDER BY checkpoints.seq
-LIMIT $4
-
--- verify.queries.list_logs(scope=tenant, after=True)
-SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND (threads.thread_id, threads.namespace, threads.log_id) > ($2::VARCHAR, $3::VARCHAR, $4::UUID)
-ORDER BY threads.thread_id, threads.namespace, threads.log_id
-LIMIT $5
-
--- verify.queries.list_logs(scope=tenant, after=False)
-SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-ORDER BY threads.thread_id, threads.namespace, threads.log_id
-LIMIT $2
-
--- verify.queries.list_logs(scope=thread, after=True)
-SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-AND (threads.thread_id, threads.namespace, threads.log_id) > ($3::VARCHAR, $4::VARCHAR, $5::UUID)
-ORDER BY threads.thread_id, threads.namespace, threads.log_id
-LIMIT $6
-
--- verify.queries.list_logs(scope=thread, after=False)
-SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-ORDER BY threads.thread_id, threads.namespace, threads.log_id
-LIMIT $3
-
--- verify.queries.list_orphans(table=checkpoints)
-SELECT checkpoints.log_id, count(*) AS orphans, count(threads.log_id) AS strays
-FROM checkpoints LEFT OUTER
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND (threads.log_id IS NULL
-  OR threads.tenant != checkpoints.tenant)
-GROUP BY checkpoints.log_id
-ORDER BY checkpoints.log_id
-LIMIT $2
-
--- verify.queries.list_orphans(table=deltas)
-SELECT deltas.log_id, count(*) AS orphans, count(threads.log_id) AS strays
-FROM deltas LEFT OUTER
-JOIN threads ON threads.log_id = deltas.log_id
-WHERE deltas.tenant = $1::VARCHAR
-AND (threads.log_id IS NULL
-  OR threads.tenant != deltas.tenant)
-GROUP BY deltas.log_id
-ORDER BY deltas.log_id
-LIMIT $2
-
--- verify.queries.list_positions()
-SELECT deltas.seq, octet_length(deltas.payload) AS stored
-FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.seq > $2::BIGINT
-ORDER BY deltas.seq
-LIMIT $3
-
--- verify.queries.list_tenants(after=True)
-SELECT min(threads.tenant) AS tenant
-FROM threads
-WHERE threads.tenant > $1::VARCHAR
-
--- verify.queries.list_tenants(after=False)
-SELECT min(threads.tenant) AS tenant
-FROM threads
-
--- verify.queries.only_by_text_index()
-SELECT set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'off', true),
-  set_config('enable_indexonlyscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-  set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true)
-
--- verify.queries.read_chain_at()
-WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
-  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
-  FROM deltas
-  WHERE deltas.log_id = $1::UUID
-  AND deltas.seq = $2::BIGINT
-  UNION ALL
-  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
-    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
-  FROM chain
-  JOIN deltas AS base ON base.seq = chain.base_seq
-  AND base.seq < chain.seq
-  WHERE base.log_id = $1::UUID)
-SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
-  chain.payload
-FROM chain
-ORDER BY chain.seq
-
--- verify.queries.read_lineage()
-SELECT checkpoints.seq, parent.seq AS parent_at
-FROM checkpoints LEFT OUTER
-JOIN checkpoints AS parent ON parent.log_id = checkpoints.log_id
-AND parent.checkpoint_id = checkpoints.parent_id
-WHERE checkpoints.log_id = $1::UUID
-ORDER BY checkpoints.seq
-
--- verify.queries.read_log()
-SELECT threads.next_seq, threads.head_id, threads.deleted_at, threads.version, threads.epoch,
-  threads.created_at, threads.updated_at, threads.active_at, threads.expires_at,
-  threads.forked_from, threads.forked_seq, threads.tenant, threads.thread_id, threads.namespace,
-  CASE
-WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
-ELSE 0 END AS meta_readable, (
-  SELECT max(deltas.seq) AS max_1
-  FROM deltas
-  WHERE deltas.log_id = threads.log_id) AS last_row, (
-  SELECT max(deltas.seq) AS max_2
-  FROM deltas
-  WHERE deltas.log_id = threads.log_id
-  AND (deltas.kind NOT IN ('write'))) AS last_but_writes, (
-  SELECT max(checkpoints.seq) AS max_3
-  FROM checkpoints
-  WHERE checkpoints.log_id = threads.log_id) AS last_name, (
-  SELECT checkpoints.checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.log_id = threads.log_id
-  AND checkpoints.seq = (
-    SELECT max(later.seq) AS max_4
-    FROM checkpoints AS later
-    WHERE later.log_id = checkpoints.log_id)) AS newest_id
-FROM threads
-WHERE threads.log_id = $1::UUID
-
--- verify.queries.read_name_at()
-SELECT checkpoints.checkpoint_id
-FROM checkpoints
-WHERE checkpoints.log_id = $1::UUID
-AND checkpoints.seq = $2::BIGINT
-
--- verify.queries.read_rows()
-SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.radix, deltas.codec,
-  deltas.checksum, deltas.overwrites, deltas.entry_key, deltas.label, deltas.occurred_at,
-  deltas.stored_at, deltas.tenant, checkpoints.tenant AS named_tenant, checkpoints.checkpoint_id,
-  checkpoints.rests_on, under.seq AS rests_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.run_id, checkpoints.occurred_at AS named_occurred_at,
-  checkpoints.created_at AS named_created_at, CASE
-WHEN (jsonb_typeof(checkpoints.meta) = 'object') THEN 1
-ELSE 0 END AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
-  parent.seq AS parent_at, (
-  SELECT max(child.seq) AS max_1
-  FROM deltas AS child
-  WHERE child.log_id = deltas.log_id
-  AND child.base_seq = deltas.seq) AS last_use, deltas.payload
-FROM deltas LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = deltas.log_id
-AND checkpoints.seq = deltas.seq LEFT OUTER
-JOIN deltas AS base ON base.log_id = deltas.log_id
-AND base.seq = deltas.base_seq LEFT OUTER
-JOIN checkpoints AS parent ON parent.log_id = checkpoints.log_id
-AND parent.checkpoint_id = checkpoints.parent_id LEFT OUTER
-JOIN checkpoints AS under ON under.log_id = checkpoints.log_id
-AND under.checkpoint_id = checkpoints.rests_on
-WHERE deltas.log_id = $1::UUID
-AND deltas.seq >= $2::BIGINT
-AND deltas.seq <= $3::BIGINT
-ORDER BY deltas.seq
-
--- verify.queries.rebuild_text_index(index=deltas_search, step=0)
-REINDEX INDEX CONCURRENTLY ix_deltas_search_text
-
--- verify.queries.rebuild_text_index(index=checkpoints_meta, step=0)
-REINDEX INDEX CONCURRENTLY ix_checkpoints_meta
-
--- verify.queries.rebuild_text_index(index=store_items_search, step=0)
-REINDEX INDEX CONCURRENTLY ix_store_items_search
-
--- verify.queries.text_index_state()
-SELECT CASE
-WHEN indisvalid
-AND indisready
-AND indislive THEN 1
-ELSE 0 END AS in_use
-FROM pg_index
-WHERE indexrelid = to_regclass($1)
-
--- verify.queries.text_unfindable(index=deltas_search)
-SELECT row_here.seq
-FROM deltas AS row_here
-WHERE row_here.log_id = $1::UUID
-AND row_here.seq BETWEEN $2::BIGINT
-AND $3::BIGINT
-AND row_here.search_text IS NOT NULL
-AND (to_tsvector('simple', row_here.search_text) @@ plainto_tsquery('simple',
-      SUBSTRING(row_here.search_text
-      FROM '^(?:\S+ ){0,7}\S+')))
-AND NOT (EXISTS (
-    SELECT 1
-    FROM deltas AS found
-    WHERE found.search_text IS NOT NULL
-    AND (to_tsvector('simple', found.search_text) @@ plainto_tsquery('simple',
-          SUBSTRING(row_here.search_text
-          FROM '^(?:\S+ ){0,7}\S+')))
-    AND found.log_id IS NOT DISTINCT
-    FROM row_here.log_id
-    AND found.seq IS NOT DISTINCT
-    FROM row_here.seq))
-ORDER BY row_here.seq
-
--- verify.queries.text_unfindable(index=checkpoints_meta)
-SELECT row_here.seq
-FROM checkpoints AS row_here
-WHERE row_here.log_id = $1::UUID
-AND row_here.seq BETWEEN $2::BIGINT
-AND $3::BIGINT
-AND row_here.meta != '{}'::jsonb
-AND NOT (EXISTS (
-    SELECT 1
-    FROM checkpoints AS found
-    WHERE (found.meta @> row_here.meta)
-    AND found.log_id IS NOT DISTINCT
-    FROM row_here.log_id
-    AND found.seq IS NOT DISTINCT
-    FROM row_here.seq))
-ORDER BY row_here.seq
-
--- verify.queries.text_unfindable(index=store_items_search)
-SELECT row_here.key
-FROM store_items AS row_here
-WHERE row_here.tenant = $1::VARCHAR
-AND row_here.namespace = $2::VARCHAR
-AND row_here.key BETWEEN $3::VARCHAR
-AND $4::VARCHAR
-AND (row_here.search_text IS NOT NULL
-  OR row_here.field_terms IS NOT NULL)
-AND (((to_tsvector('simple', coalesce(row_here.search_text, '')) || to_tsvector('simple',
-          coalesce(row_here.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace])) @@ (CAST(('''' || replace(replace(((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace, '\', '\' || '\'), '''', '''' || '''')) || '''' AS TSQUERY) && plainto_tsquery('simple', concat_ws(' ', SUBSTRING(row_here.search_text
-          FROM '^(?:\S+ ){0,7}\S+'), SUBSTRING(row_here.field_terms
-          FROM '^(?:\S+ ){0,7}\S+')))))
-AND NOT (EXISTS (
-    SELECT 1
-    FROM store_items AS found
-    WHERE (((to_tsvector('simple', coalesce(found.search_text, '')) || to_tsvector('simple',
-              coalesce(found.field_terms,
-                ''))) || array_to_tsvector(ARRAY[((chr(31) || found.tenant) || chr(31)) || found.namespace])) @@ (CAST(('''' || replace(replace(((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace, '\', '\' || '\'), '''', '''' || '''')) || '''' AS TSQUERY) && plainto_tsquery('simple', concat_ws(' ', SUBSTRING(row_here.search_text
-              FROM '^(?:\S+ ){0,7}\S+'), SUBSTRING(row_here.field_terms
-              FROM '^(?:\S+ ){0,7}\S+')))))
-    AND found.tenant IS NOT DISTINCT
-    FROM row_here.tenant
-    AND found.namespace IS NOT DISTINCT
-    FROM row_here.namespace
-    AND found.key IS NOT DISTINCT
-    FROM row_here.key))
-ORDER BY row_here.key

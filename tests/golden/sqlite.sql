@@ -254,6 +254,74 @@ ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
 
+-- checkpoints.listing.list_by_id(scope=namespace, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND checkpoints.checkpoint_id < ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND checkpoints.checkpoint_id < ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
 -- checkpoints.listing.list_by_id(scope=tenant, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -1010,6 +1078,20 @@ AND store_items.namespace = ?
 SELECT store_items.tenant, store_items."key"
 FROM store_items
 WHERE store_items.namespace = ?
+
+-- database.sqlite_shrink.file_pages()
+SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum
+FROM pragma_page_count AS p, pragma_freelist_count AS f, pragma_page_size AS s,
+  pragma_auto_vacuum AS a
+
+-- database.sqlite_shrink.file_step(what=give)
+PRAGMA incremental_vacuum(500)
+
+-- database.sqlite_shrink.file_step(what=patience)
+PRAGMA busy_timeout = 100
+
+-- database.sqlite_shrink.file_step(what=log)
+PRAGMA wal_checkpoint(TRUNCATE)
 
 -- log.append.find_keys()
 SELECT deltas.entry_key, deltas.seq
@@ -3910,7 +3992,212 @@ VALUES ('optimize')
 INSERT INTO store_items_search(store_items_search)
 VALUES ('optimize')
 
--- rotation.statements.count_rows(table=deltas, scope=tenant)
+-- maintenance.copy.count_rows(table=threads, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+
+-- maintenance.copy.count_rows(table=threads, scope=all)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant != '~'
+
+-- maintenance.copy.count_rows(table=store_items, scope=tenant)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+
+-- maintenance.copy.count_rows(table=store_items, scope=all)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+
+-- maintenance.copy.insert_embedding(native=True)
+INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change,
+    signature, vector)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- maintenance.copy.insert_row(table=checkpoints)
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- maintenance.copy.insert_row(table=deltas)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, base_seq, depth, radix,
+    overwrites, codec, checksum, search_text, occurred_at, stored_at, signature, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- maintenance.copy.insert_row(table=threads)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, previous_id, meta, forked_from, forked_seq, created_at, updated_at, active_at,
+    expires_at, deleted_at, signature)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- maintenance.copy.insert_row(table=store_items)
+INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- maintenance.copy.list_heads(scope=tenant, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.thread_id, threads.namespace) > (?, ?)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_heads(scope=tenant, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant = ?
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_heads(scope=all, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant != '~'
+AND (threads.tenant, threads.thread_id, threads.namespace) > (?, ?, ?)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_heads(scope=all, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant != '~'
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_items(scope=tenant, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items."key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND (store_items.namespace, store_items."key") > (?, ?)
+ORDER BY store_items.tenant, store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_items(scope=tenant, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items."key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+ORDER BY store_items.tenant, store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_items(scope=all, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items."key"
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND (store_items.tenant, store_items.namespace, store_items."key") > (?, ?, ?)
+ORDER BY store_items.tenant, store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_items(scope=all, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items."key"
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+ORDER BY store_items.tenant, store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.read_embeddings(native=True)
+SELECT embeddings.tenant, embeddings.namespace, embeddings."key", embeddings.field,
+  embeddings.model, embeddings.part, embeddings.dimensions, embeddings.change,
+  embeddings.signature, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" = ?
+ORDER BY embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.copy.read_head()
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id = ?
+
+-- maintenance.copy.read_item()
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.meta,
+  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
+  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
+-- maintenance.copy.read_rows(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
+  checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq > ?
+AND checkpoints.seq <= ?
+ORDER BY checkpoints.seq
+
+-- maintenance.copy.read_rows(table=deltas)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.entry_key, deltas.label,
+  deltas.base_seq, deltas.depth, deltas.radix, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.search_text, deltas.occurred_at, deltas.stored_at, deltas.signature, deltas.payload
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq > ?
+AND deltas.seq <= ?
+ORDER BY deltas.seq
+
+-- maintenance.log_positions.list_positions(table=checkpoints)
+SELECT checkpoints.seq, 0 AS stored
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq > ?
+ORDER BY checkpoints.seq
+LIMIT ?
+OFFSET ?
+
+-- maintenance.log_positions.list_positions(table=deltas)
+SELECT deltas.seq, length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq > ?
+ORDER BY deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- maintenance.rotate_keys.count_rows(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT deltas.codec AS codec, CASE
@@ -3921,7 +4208,7 @@ FROM (
   WHERE deltas.tenant = ?) AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_rows(table=deltas, scope=all)
+-- maintenance.rotate_keys.count_rows(table=deltas, scope=all)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT deltas.codec AS codec, CASE
@@ -3932,7 +4219,7 @@ FROM (
   WHERE deltas.tenant != '~') AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_rows(table=store_items, scope=tenant)
+-- maintenance.rotate_keys.count_rows(table=store_items, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT store_items.codec AS codec, CASE
@@ -3948,7 +4235,7 @@ FROM (
     AND store_items.namespace < ?)) AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_rows(table=store_items, scope=all)
+-- maintenance.rotate_keys.count_rows(table=store_items, scope=all)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT store_items.codec AS codec, CASE
@@ -3964,31 +4251,31 @@ FROM (
     AND store_items.namespace < ?)) AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_vectors(scope=tenant)
+-- maintenance.rotate_keys.count_vectors(scope=tenant)
 SELECT count(*) AS count_1
 FROM embeddings
 WHERE embeddings.tenant = ?
 
--- rotation.statements.count_vectors(scope=all)
+-- maintenance.rotate_keys.count_vectors(scope=all)
 SELECT count(*) AS count_1
 FROM embeddings
 WHERE embeddings.tenant != '~'
 
--- rotation.statements.drop_vectors(scope=tenant)
+-- maintenance.rotate_keys.delete_vectors(scope=tenant)
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 
--- rotation.statements.drop_vectors(scope=all)
+-- maintenance.rotate_keys.delete_vectors(scope=all)
 DELETE FROM embeddings
 WHERE embeddings.tenant != '~'
 
--- rotation.statements.grow_size()
+-- maintenance.rotate_keys.grow_size()
 UPDATE checkpoints
 SET stored_size=(checkpoints.stored_size + 45)
 WHERE checkpoints.log_id = ?
 AND checkpoints.seq = ?
 
--- rotation.statements.list_rows(table=deltas, scope=tenant, after=True)
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
@@ -4002,7 +4289,7 @@ ORDER BY deltas.log_id, deltas.seq
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=deltas, scope=tenant, after=False)
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=False)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
@@ -4015,7 +4302,7 @@ ORDER BY deltas.log_id, deltas.seq
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=deltas, scope=all, after=True)
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=all, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
@@ -4029,7 +4316,7 @@ ORDER BY deltas.log_id, deltas.seq
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=deltas, scope=all, after=False)
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=all, after=False)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
@@ -4042,7 +4329,7 @@ ORDER BY deltas.log_id, deltas.seq
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=store_items, scope=tenant, after=True)
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=True)
 SELECT store_items.namespace, store_items."key", store_items.tenant, store_items.codec AS codec,
   CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
@@ -4060,7 +4347,7 @@ ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=store_items, scope=tenant, after=False)
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=False)
 SELECT store_items.namespace, store_items."key", store_items.tenant, store_items.codec AS codec,
   CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
@@ -4077,7 +4364,7 @@ ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=store_items, scope=all, after=True)
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=True)
 SELECT store_items.namespace, store_items."key", store_items.tenant, store_items.codec AS codec,
   CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
@@ -4095,7 +4382,7 @@ ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=store_items, scope=all, after=False)
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=False)
 SELECT store_items.namespace, store_items."key", store_items.tenant, store_items.codec AS codec,
   CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
@@ -4112,7 +4399,7 @@ ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.read_payloads()
+-- maintenance.rotate_keys.read_payloads()
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 WHERE deltas.log_id = ?
@@ -4120,7 +4407,7 @@ AND deltas.seq >= ?
 AND deltas.seq <= ?
 ORDER BY deltas.seq
 
--- rotation.statements.read_values()
+-- maintenance.rotate_keys.read_values()
 SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
   store_items.codec, store_items.checksum, store_items.value
 FROM store_items
@@ -4134,7 +4421,7 @@ AND (store_items.namespace, store_items."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
--- rotation.statements.reseal_delta(words=kept)
+-- maintenance.rotate_keys.reseal_delta(words=kept)
 UPDATE deltas
 SET codec=?, checksum=?, payload=?
 WHERE deltas.log_id = ?
@@ -4142,7 +4429,7 @@ AND deltas.seq = ?
 AND deltas.codec = ?
 AND deltas.checksum = ?
 
--- rotation.statements.reseal_delta(words=dropped)
+-- maintenance.rotate_keys.reseal_delta(words=dropped)
 UPDATE deltas
 SET codec=?, checksum=?, search_text=NULL, payload=?
 WHERE deltas.log_id = ?
@@ -4150,7 +4437,7 @@ AND deltas.seq = ?
 AND deltas.codec = ?
 AND deltas.checksum = ?
 
--- rotation.statements.reseal_item(words=kept, fields=kept)
+-- maintenance.rotate_keys.reseal_item(words=kept, fields=kept)
 UPDATE store_items
 SET codec=?, checksum=?, value=?
 WHERE store_items.tenant = ?
@@ -4160,7 +4447,7 @@ AND store_items.version = ?
 AND store_items.codec = ?
 AND store_items.checksum = ?
 
--- rotation.statements.reseal_item(words=kept, fields=dropped)
+-- maintenance.rotate_keys.reseal_item(words=kept, fields=dropped)
 UPDATE store_items
 SET codec=?, checksum=?, field_terms=?, value=?
 WHERE store_items.tenant = ?
@@ -4170,7 +4457,7 @@ AND store_items.version = ?
 AND store_items.codec = ?
 AND store_items.checksum = ?
 
--- rotation.statements.reseal_item(words=dropped, fields=kept)
+-- maintenance.rotate_keys.reseal_item(words=dropped, fields=kept)
 UPDATE store_items
 SET codec=?, checksum=?, search_text=NULL, value=?
 WHERE store_items.tenant = ?
@@ -4180,7 +4467,7 @@ AND store_items.version = ?
 AND store_items.codec = ?
 AND store_items.checksum = ?
 
--- rotation.statements.reseal_item(words=dropped, fields=dropped)
+-- maintenance.rotate_keys.reseal_item(words=dropped, fields=dropped)
 UPDATE store_items
 SET codec=?, checksum=?, search_text=NULL, field_terms=?, value=?
 WHERE store_items.tenant = ?
@@ -4190,1028 +4477,7 @@ AND store_items.version = ?
 AND store_items.codec = ?
 AND store_items.checksum = ?
 
--- search.checkpoints.read_found_checkpoints()
-SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
-  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
-FROM checkpoints
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE (checkpoints.log_id, checkpoints.seq) IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.log_id AS log_id, each_listed.seq AS seq
-    FROM (
-      SELECT substr(?, 16 * each.key + 1, 16) AS log_id, json_extract(each.value, '$[1]') AS seq
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.log_id, CAST(listed.seq AS BIGINT) AS seq
-  FROM listed)
-
--- search.checkpoints.search_checkpoints(below=False, weighed=False)
-WITH hits AS (
-  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
-  CROSS
-  JOIN deltas ON deltas.rowid = deltas_search.rowid
-  CROSS
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = ?
-  AND threads.namespace = ?),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  LIMIT ?
-  OFFSET ?)
-SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score
-FROM best
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.checkpoints.search_checkpoints(below=False, weighed=True)
-WITH hits AS (
-  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
-  CROSS
-  JOIN deltas ON deltas.rowid = deltas_search.rowid
-  CROSS
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = ?
-  AND threads.namespace = ?),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  LIMIT ?
-  OFFSET ?)
-SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, substr(words.search_text, 1, 8000) AS opening,
-  deltas.search_text
-FROM best
-JOIN deltas AS words ON words.log_id = best.log_id
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = best.log_id
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
-JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.checkpoints.search_checkpoints(below=True, weighed=False)
-WITH hits AS (
-  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
-  CROSS
-  JOIN deltas ON deltas.rowid = deltas_search.rowid
-  CROSS
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = ?
-  AND threads.namespace >= ?
-  AND threads.namespace < ?),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  LIMIT ?
-  OFFSET ?)
-SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score
-FROM best
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.checkpoints.search_checkpoints(below=True, weighed=True)
-WITH hits AS (
-  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
-  CROSS
-  JOIN deltas ON deltas.rowid = deltas_search.rowid
-  CROSS
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = ?
-  AND threads.namespace >= ?
-  AND threads.namespace < ?),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
-    threads.namespace DESC, checkpoints.seq DESC
-  LIMIT ?
-  OFFSET ?)
-SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, substr(words.search_text, 1, 8000) AS opening,
-  deltas.search_text
-FROM best
-JOIN deltas AS words ON words.log_id = best.log_id
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = best.log_id
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
-JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.counting.begin_counting()
-INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
-    updated_at, value)
-VALUES (?, ?, ?, json_object(?, ?, ?, ?), ?, ?, ?, ?, ?, ?)
-
--- search.counting.bump_vectors(removes=False)
-UPDATE store_items
-SET meta=json_set(store_items.meta, ?, ?), version=(store_items.version + ?), updated_at=?
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-RETURNING version
-
--- search.counting.bump_vectors(removes=True)
-UPDATE store_items
-SET meta=json_object(?, ?, ?, store_items.version + ?), version=(store_items.version + ?),
-  updated_at=?
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-RETURNING version
-
--- search.counting.read_counter()
-SELECT store_items.value AS path, store_items.version, json_extract(store_items.meta, ?) AS nonce,
-  store_items.created_at AS born, json_extract(store_items.meta, ?) AS removed
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-
--- search.counting.read_counters()
-SELECT store_items.value AS path, store_items.version, json_extract(store_items.meta, ?) AS nonce,
-  store_items.created_at AS born, json_extract(store_items.meta, ?) AS removed
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND (store_items."key" >= ?
-  AND store_items."key" < ?
-  OR store_items."key" >= ?
-  AND store_items."key" < ?)
-
--- search.embeddings.count_vectors(below=False)
-SELECT count(*) AS count_1
-FROM (
-  SELECT 1 AS one
-  FROM embeddings
-  WHERE embeddings.tenant = ?
-  AND embeddings.namespace = ?
-  AND embeddings.model = ?
-  AND embeddings.dimensions = ?
-  LIMIT ?
-  OFFSET ?) AS some_vectors
-
--- search.embeddings.count_vectors(below=True)
-SELECT count(*) AS count_1
-FROM (
-  SELECT 1 AS one
-  FROM embeddings
-  WHERE embeddings.tenant = ?
-  AND embeddings.namespace >= ?
-  AND embeddings.namespace < ?
-  AND NOT (embeddings.namespace >= ?
-    AND embeddings.namespace < ?)
-  AND embeddings.model = ?
-  AND embeddings.dimensions = ?
-  LIMIT ?
-  OFFSET ?) AS some_vectors
-
--- search.embeddings.live_items()
-SELECT store_items.namespace AS namespace, store_items."key" AS "key"
-FROM store_items
-WHERE store_items.tenant = ?
-AND (store_items.namespace, store_items."key") IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.namespace, listed."key"
-  FROM listed)
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > ?)
-
--- search.embeddings.read_changes()
-SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
-  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at,
-  embeddings.change
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND (embeddings.change, embeddings.rowid) > (?, ?)
-AND embeddings.change >= ?
-AND (embeddings.model || '') = ?
-AND embeddings.dimensions + 0 = ?
-ORDER BY embeddings.change, embeddings.rowid
-LIMIT ?
-OFFSET ?
-
--- search.embeddings.read_positions(which=number)
-SELECT count(*) AS number
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings.model = ?
-AND embeddings.dimensions = ?
-AND embeddings.rowid >= ?
-AND embeddings.rowid <= ?
-
--- search.embeddings.read_positions(which=positions)
-SELECT embeddings.rowid AS row_at
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings.model = ?
-AND embeddings.dimensions = ?
-AND embeddings.rowid >= ?
-AND embeddings.rowid <= ?
-
--- search.embeddings.read_vectors(below=False)
-SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
-  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings.model = ?
-AND embeddings.dimensions = ?
-AND embeddings.rowid > ?
-ORDER BY embeddings.rowid
-LIMIT ?
-OFFSET ?
-
--- search.embeddings.read_vectors(below=True)
-SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
-  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace >= ?
-AND embeddings.namespace < ?
-AND NOT (embeddings.namespace >= ?
-  AND embeddings.namespace < ?)
-AND embeddings.model = ?
-AND embeddings.dimensions = ?
-AND (embeddings.namespace, embeddings.rowid) > (?, ?)
-ORDER BY embeddings.namespace, embeddings.rowid
-LIMIT ?
-OFFSET ?
-
--- search.entries.read_found_entries()
-SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
-  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id
-FROM deltas
-JOIN threads ON threads.log_id = deltas.log_id
-WHERE (deltas.log_id, deltas.seq) IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.log_id AS log_id, each_listed.seq AS seq
-    FROM (
-      SELECT substr(?, 16 * each.key + 1, 16) AS log_id, json_extract(each.value, '$[1]') AS seq
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.log_id, CAST(listed.seq AS BIGINT) AS seq
-  FROM listed)
-AND deltas.kind IN ('entry')
-
--- search.entries.search_entries(scope=namespace, weighed=False)
-WITH hits AS (
-  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
-  CROSS
-  JOIN deltas ON deltas.rowid = deltas_search.rowid
-  CROSS
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = ?
-  AND threads.namespace = ?),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.log_id = ranked.log_id
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  AND deltas.kind IN ('entry')
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  LIMIT ?
-  OFFSET ?)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score
-FROM best
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.entries.search_entries(scope=namespace, weighed=True)
-WITH hits AS (
-  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
-  CROSS
-  JOIN deltas ON deltas.rowid = deltas_search.rowid
-  CROSS
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = ?
-  AND threads.namespace = ?),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.log_id = ranked.log_id
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  AND deltas.kind IN ('entry')
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  LIMIT ?
-  OFFSET ?)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening,
-  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
-  whole.search_text, whole.payload
-FROM best
-JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq LEFT OUTER
-JOIN deltas AS whole ON whole.log_id = best.log_id
-AND whole.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.entries.search_entries(scope=log, weighed=False)
-WITH hits AS (
-  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
-  CROSS
-  JOIN deltas ON deltas.rowid = deltas_search.rowid
-  CROSS
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = ?
-  AND threads.namespace = ?),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.log_id = ranked.log_id
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  AND deltas.kind IN ('entry')
-  AND threads.thread_id = ?
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  LIMIT ?
-  OFFSET ?)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score
-FROM best
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.entries.search_entries(scope=log, weighed=True)
-WITH hits AS (
-  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
-  CROSS
-  JOIN deltas ON deltas.rowid = deltas_search.rowid
-  CROSS
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = ?
-  AND threads.namespace = ?),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.log_id = ranked.log_id
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.log_id = ranked.log_id
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  AND deltas.kind IN ('entry')
-  AND threads.thread_id = ?
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  LIMIT ?
-  OFFSET ?)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening,
-  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
-  whole.search_text, whole.payload
-FROM best
-JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq LEFT OUTER
-JOIN deltas AS whole ON whole.log_id = best.log_id
-AND whole.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.items.narrowed_items(below=False)
-WITH within AS (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
-  FROM store_items_search
-  CROSS
-  JOIN store_items ON store_items.rowid = store_items_search.rowid
-  WHERE store_items_search MATCH ?)
-SELECT within.namespace, within."key"
-FROM within
-LIMIT ?
-OFFSET ?
-
--- search.items.narrowed_items(below=True)
-WITH within AS (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
-  FROM store_items_search
-  CROSS
-  JOIN store_items ON store_items.rowid = store_items_search.rowid
-  WHERE store_items_search MATCH ?)
-SELECT within.namespace, within."key"
-FROM within
-LIMIT ?
-OFFSET ?
-
--- search.items.search_items(below=False, weighed=False)
-WITH hits AS (
-  SELECT terms.value AS term, store_items_search.rowid AS row_at
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.row_at),
-best AS (
-  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
-    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
-  FROM ranked
-  JOIN store_items ON store_items.rowid = ranked.row_at
-  WHERE store_items.expires_at IS NULL
-  OR store_items.expires_at > ?
-  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
-  LIMIT ?
-  OFFSET ?)
-SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score
-FROM best
-ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
-
--- search.items.search_items(below=False, weighed=True)
-WITH hits AS (
-  SELECT terms.value AS term, store_items_search.rowid AS row_at
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.row_at),
-best AS (
-  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
-    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
-  FROM ranked
-  JOIN store_items ON store_items.rowid = ranked.row_at
-  WHERE store_items.expires_at IS NULL
-  OR store_items.expires_at > ?
-  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
-  LIMIT ?
-  OFFSET ?)
-SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, substr(store_items.search_text, 1, 8000) AS opening,
-  whole.meta, whole.version, whole.codec, whole.checksum, whole.created_at, whole.updated_at,
-  whole.expires_at, whole.lifetime, whole.value
-FROM best
-JOIN store_items ON store_items.rowid = best.row_at LEFT OUTER
-JOIN store_items AS whole ON whole.tenant = store_items.tenant
-AND whole.namespace = store_items.namespace
-AND whole."key" = store_items."key"
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
-
--- search.items.search_items(below=True, weighed=False)
-WITH hits AS (
-  SELECT terms.value AS term, store_items_search.rowid AS row_at
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.row_at),
-best AS (
-  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
-    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
-  FROM ranked
-  JOIN store_items ON store_items.rowid = ranked.row_at
-  WHERE (store_items.expires_at IS NULL
-    OR store_items.expires_at > ?)
-  AND NOT (store_items.namespace >= ?
-    AND store_items.namespace < ?)
-  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
-  LIMIT ?
-  OFFSET ?)
-SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score
-FROM best
-ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
-
--- search.items.search_items(below=True, weighed=True)
-WITH hits AS (
-  SELECT terms.value AS term, store_items_search.rowid AS row_at
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.row_at),
-best AS (
-  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
-    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
-  FROM ranked
-  JOIN store_items ON store_items.rowid = ranked.row_at
-  WHERE (store_items.expires_at IS NULL
-    OR store_items.expires_at > ?)
-  AND NOT (store_items.namespace >= ?
-    AND store_items.namespace < ?)
-  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
-  LIMIT ?
-  OFFSET ?)
-SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, substr(store_items.search_text, 1, 8000) AS opening,
-  whole.meta, whole.version, whole.codec, whole.checksum, whole.created_at, whole.updated_at,
-  whole.expires_at, whole.lifetime, whole.value
-FROM best
-JOIN store_items ON store_items.rowid = best.row_at LEFT OUTER
-JOIN store_items AS whole ON whole.tenant = store_items.tenant
-AND whole.namespace = store_items.namespace
-AND whole."key" = store_items."key"
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
-
--- space.measuring.count_threads()
+-- maintenance.space.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
 FROM threads
 WHERE threads.tenant = ?
@@ -5225,17 +4491,59 @@ AND (threads.head_id IS NOT NULL
       WHERE deltas.log_id = threads.log_id
       AND deltas.kind IN ('entry'))))
 
--- space.measuring.counts_pages()
+-- maintenance.space.counts_pages()
 SELECT count(*)
 FROM pragma_module_list
 WHERE name = 'dbstat'
 
--- space.measuring.file_pages()
-SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum
-FROM pragma_page_count AS p, pragma_freelist_count AS f, pragma_page_size AS s,
-  pragma_auto_vacuum AS a
+-- maintenance.space.file_step(what=changes)
+SELECT total_changes() AS changes
 
--- space.measuring.measure_items()
+-- maintenance.space.file_step(what=incremental)
+PRAGMA auto_vacuum = INCREMENTAL
+
+-- maintenance.space.file_step(what=whole)
+VACUUM
+
+-- maintenance.space.file_step(what=start deltas_search)
+INSERT INTO deltas_search(deltas_search, rank)
+VALUES ('merge', -500)
+
+-- maintenance.space.file_step(what=start checkpoints_meta)
+INSERT INTO checkpoints_meta(checkpoints_meta, rank)
+VALUES ('merge', -500)
+
+-- maintenance.space.file_step(what=start store_items_search)
+INSERT INTO store_items_search(store_items_search, rank)
+VALUES ('merge', -500)
+
+-- maintenance.space.file_step(what=merge deltas_search)
+INSERT INTO deltas_search(deltas_search, rank)
+VALUES ('merge', 500)
+
+-- maintenance.space.file_step(what=merge checkpoints_meta)
+INSERT INTO checkpoints_meta(checkpoints_meta, rank)
+VALUES ('merge', 500)
+
+-- maintenance.space.file_step(what=merge store_items_search)
+INSERT INTO store_items_search(store_items_search, rank)
+VALUES ('merge', 500)
+
+-- maintenance.space.measure_checkpoints()
+SELECT count(*) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('snapshot')) THEN ?
+    ELSE ? END), ?) AS whole, coalesce(sum(checkpoints.raw_size), ?) AS raw_bytes,
+  coalesce(sum(checkpoints.stored_size), ?) AS stored_bytes
+FROM checkpoints
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
+-- maintenance.space.measure_items()
 SELECT count(*) AS entries, coalesce(sum(CASE
     WHEN (store_items.expires_at IS NULL
       OR store_items.expires_at > ?) THEN ?
@@ -5250,7 +4558,7 @@ WHERE store_items.tenant = ?
 AND NOT (store_items.namespace >= ?
   AND store_items.namespace < ?)
 
--- space.measuring.measure_kinds()
+-- maintenance.space.measure_kinds()
 SELECT deltas.kind, count(*) AS entries, sum(length(deltas.payload)) AS payload_bytes,
   count(deltas.search_text) AS texts, coalesce(sum(length(CAST(deltas.search_text AS BLOB))),
     ?) AS text_bytes
@@ -5259,7 +4567,7 @@ WHERE deltas.tenant = ?
 GROUP BY deltas.kind
 ORDER BY deltas.kind
 
--- space.measuring.measure_logs()
+-- maintenance.space.measure_logs()
 SELECT threads.thread_id, threads.namespace, held.entries, held.held, count(*) OVER () AS logs
 FROM (
   SELECT deltas.log_id AS log_id, count(*) AS entries,
@@ -5272,26 +4580,12 @@ ORDER BY held.held DESC, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
 
--- space.measuring.measure_names()
-SELECT count(*) AS checkpoints, coalesce(sum(CASE
-    WHEN (deltas.kind IN ('snapshot')) THEN ?
-    ELSE ? END), ?) AS whole, coalesce(sum(checkpoints.raw_size), ?) AS raw_bytes,
-  coalesce(sum(checkpoints.stored_size), ?) AS stored_bytes
-FROM checkpoints
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-
--- space.measuring.measure_vectors()
+-- maintenance.space.measure_vectors()
 SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), ?) AS numbers
 FROM embeddings
 WHERE embeddings.tenant = ?
 
--- space.measuring.sizes(exact=True)
+-- maintenance.space.sizes(exact=True)
 SELECT pages.name AS name, coalesce(made.tbl_name, pages.name) AS owner, coalesce(made.type,
     'table') AS kind, pages.bytes AS bytes
 FROM (
@@ -5300,7 +4594,7 @@ FROM (
   GROUP BY name) AS pages LEFT
 JOIN sqlite_schema AS made ON made.name = pages.name
 
--- space.measuring.sizes(exact=False)
+-- maintenance.space.sizes(exact=False)
 SELECT 'threads' AS name, 'threads' AS owner, 'table' AS kind,
   coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(tenant),
         0) + coalesce(length(thread_id), 0) + coalesce(length(namespace), 0) + coalesce(length(next_seq),
@@ -5427,47 +4721,1457 @@ UNION ALL
 SELECT 'store_items_search_data', 'store_items', 'index', coalesce(sum(length(block)), 0)
 FROM store_items_search_data
 
--- space.reclaiming.step(what=changes)
-SELECT total_changes() AS changes
+-- maintenance.verify.database.count_positions(scope=tenant)
+SELECT coalesce(sum(threads.next_seq - ?), ?) AS positions
+FROM threads
+WHERE threads.tenant = ?
 
--- space.reclaiming.step(what=give)
-PRAGMA incremental_vacuum(500)
+-- maintenance.verify.database.count_positions(scope=thread)
+SELECT coalesce(sum(threads.next_seq - ?), ?) AS positions
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
 
--- space.reclaiming.step(what=incremental)
-PRAGMA auto_vacuum = INCREMENTAL
+-- maintenance.verify.database.find_storage_faults(which=pages)
+SELECT integrity_check AS fault
+FROM pragma_integrity_check(100)
+WHERE integrity_check <> 'ok'
 
--- space.reclaiming.step(what=whole)
-VACUUM
+-- maintenance.verify.database.find_storage_faults(which=references)
+SELECT count(*) || ' rows of ' || "table" || ' refer to rows of ' || "parent" || ' that are not there' AS fault
+FROM pragma_foreign_key_check
+WHERE "parent" NOT IN ('threads', 'store_items')
+GROUP BY "table", "parent"
 
--- space.reclaiming.step(what=patience)
-PRAGMA busy_timeout = 100
+-- maintenance.verify.database.list_logs(scope=tenant, after=True)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.thread_id, threads.namespace, threads.log_id) > (?, ?, ?)
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT ?
+OFFSET ?
 
--- space.reclaiming.step(what=log)
-PRAGMA wal_checkpoint(TRUNCATE)
+-- maintenance.verify.database.list_logs(scope=tenant, after=False)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = ?
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT ?
+OFFSET ?
 
--- space.reclaiming.step(what=start deltas_search)
+-- maintenance.verify.database.list_logs(scope=thread, after=True)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND (threads.thread_id, threads.namespace, threads.log_id) > (?, ?, ?)
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.database.list_logs(scope=thread, after=False)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.database.list_orphans(table=checkpoints)
+SELECT checkpoints.log_id, count(*) AS orphans, count(threads.log_id) AS strays
+FROM checkpoints LEFT OUTER
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = ?
+AND (threads.log_id IS NULL
+  OR threads.tenant != checkpoints.tenant)
+GROUP BY checkpoints.log_id
+ORDER BY checkpoints.log_id
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.database.list_orphans(table=deltas)
+SELECT deltas.log_id, count(*) AS orphans, count(threads.log_id) AS strays
+FROM deltas LEFT OUTER
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE deltas.tenant = ?
+AND (threads.log_id IS NULL
+  OR threads.tenant != deltas.tenant)
+GROUP BY deltas.log_id
+ORDER BY deltas.log_id
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.database.next_tenant_of_items(after=True)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.tenant > ?
+
+-- maintenance.verify.database.next_tenant_of_items(after=False)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+
+-- maintenance.verify.database.next_tenant_of_logs(after=True)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+WHERE threads.tenant > ?
+
+-- maintenance.verify.database.next_tenant_of_logs(after=False)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+
+-- maintenance.verify.items.count_items()
+SELECT count(*) AS items
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+
+-- maintenance.verify.items.list_items(after=True)
+SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), ?) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings."key" = store_items."key") AS numbers
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND store_items.namespace >= ?
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.items.list_items(after=False)
+SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), ?) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings."key" = store_items."key") AS numbers
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.items.list_last_changes()
+SELECT embeddings.namespace, max(embeddings.change) AS last_change
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace > ?
+GROUP BY embeddings.namespace
+ORDER BY embeddings.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.items.list_orphans()
+SELECT embeddings.namespace, embeddings."key", count(*) AS orphans
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = embeddings.tenant
+    AND store_items.namespace = embeddings.namespace
+    AND store_items."key" = embeddings."key"))
+GROUP BY embeddings.namespace, embeddings."key"
+ORDER BY embeddings.namespace, embeddings."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.items.read_items()
+SELECT store_items."key", store_items.version, store_items.codec, store_items.checksum,
+  store_items.search_text, store_items.field_terms, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, CASE
+WHEN (CASE
+  WHEN (json_valid(store_items.meta) = 0) THEN 0
+  WHEN (json_type(store_items.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN store_items.meta END AS meta
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" >= ?
+AND store_items."key" <= ?
+ORDER BY store_items."key"
+
+-- maintenance.verify.items.read_vectors(native=True)
+SELECT embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" >= ?
+AND embeddings."key" <= ?
+ORDER BY embeddings."key", embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.verify.logs.list_names_without_state()
+SELECT checkpoints.checkpoint_id, checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq >= ?
+AND checkpoints.seq <= ?
+AND NOT (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = checkpoints.log_id
+    AND deltas.seq = checkpoints.seq
+    AND deltas.kind IN ('snapshot', 'delta')))
+ORDER BY checkpoints.seq
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.logs.read_chain()
+WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
+  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM deltas
+  WHERE deltas.log_id = ?
+  AND deltas.seq = ?
+  UNION ALL
+  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
+    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = ?)
+SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
+  chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- maintenance.verify.logs.read_head()
+SELECT threads.next_seq, threads.head_id, threads.deleted_at, threads.version, threads.epoch,
+  threads.created_at, threads.updated_at, threads.active_at, threads.expires_at,
+  threads.forked_from, threads.forked_seq, threads.tenant, threads.thread_id, threads.namespace,
+  CASE
+WHEN (json_valid(threads.meta) = 0) THEN 0
+WHEN (json_type(threads.meta) = 'object') THEN 1
+ELSE 0 END AS meta_readable, (
+  SELECT max(deltas.seq) AS max_1
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id) AS last_row, (
+  SELECT max(deltas.seq) AS max_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND (deltas.kind NOT IN ('write'))) AS last_but_writes, (
+  SELECT max(checkpoints.seq) AS max_3
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) AS last_name, (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id
+  AND checkpoints.seq = (
+    SELECT max(later.seq) AS max_4
+    FROM checkpoints AS later
+    WHERE later.log_id = checkpoints.log_id)) AS newest_id
+FROM threads
+WHERE threads.log_id = ?
+
+-- maintenance.verify.logs.read_lineage()
+SELECT checkpoints.seq, parent.seq AS parent_at
+FROM checkpoints LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = checkpoints.log_id
+AND parent.checkpoint_id = checkpoints.parent_id
+WHERE checkpoints.log_id = ?
+ORDER BY checkpoints.seq
+
+-- maintenance.verify.logs.read_name()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq = ?
+
+-- maintenance.verify.logs.read_rows()
+SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.radix, deltas.codec,
+  deltas.checksum, deltas.overwrites, deltas.entry_key, deltas.label, deltas.occurred_at,
+  deltas.stored_at, deltas.tenant, checkpoints.tenant AS named_tenant, checkpoints.checkpoint_id,
+  checkpoints.rests_on, under.seq AS rests_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.run_id, checkpoints.occurred_at AS named_occurred_at,
+  checkpoints.created_at AS named_created_at, CASE
+WHEN (json_valid(checkpoints.meta) = 0) THEN 0
+WHEN (json_type(checkpoints.meta) = 'object') THEN 1
+ELSE 0 END AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
+  parent.seq AS parent_at, (
+  SELECT max(child.seq) AS max_1
+  FROM deltas AS child
+  WHERE child.log_id = deltas.log_id
+  AND child.base_seq = deltas.seq) AS last_use, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq LEFT OUTER
+JOIN deltas AS base ON base.log_id = deltas.log_id
+AND base.seq = deltas.base_seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = checkpoints.log_id
+AND parent.checkpoint_id = checkpoints.parent_id LEFT OUTER
+JOIN checkpoints AS under ON under.log_id = checkpoints.log_id
+AND under.checkpoint_id = checkpoints.rests_on
+WHERE deltas.log_id = ?
+AND deltas.seq >= ?
+AND deltas.seq <= ?
+ORDER BY deltas.seq
+
+-- maintenance.verify.text_indexes.compare_with_rows(index=deltas_search)
 INSERT INTO deltas_search(deltas_search, rank)
-VALUES ('merge', -500)
+VALUES ('integrity-check', 1)
 
--- space.reclaiming.step(what=start checkpoints_meta)
+-- maintenance.verify.text_indexes.compare_with_rows(index=checkpoints_meta)
 INSERT INTO checkpoints_meta(checkpoints_meta, rank)
-VALUES ('merge', -500)
+VALUES ('integrity-check', 1)
 
--- space.reclaiming.step(what=start store_items_search)
+-- maintenance.verify.text_indexes.compare_with_rows(index=store_items_search)
 INSERT INTO store_items_search(store_items_search, rank)
-VALUES ('merge', -500)
+VALUES ('integrity-check', 1)
 
--- space.reclaiming.step(what=merge deltas_search)
-INSERT INTO deltas_search(deltas_search, rank)
-VALUES ('merge', 500)
+-- maintenance.verify.text_indexes.find_missed(index=deltas_search)
+SELECT deltas.seq AS seq
+FROM deltas
+WHERE log_id = ?
+AND seq BETWEEN ?
+AND ?
+AND search_text IS NOT NULL
+AND NOT EXISTS (
+  SELECT 1
+  FROM deltas_search
+  WHERE deltas_search.rowid = deltas.rowid
+  AND deltas_search MATCH 'scope : "' || 'x' || lower(hex(deltas.tenant)) || '" AND search_text : ' || '"' || CASE
+  WHEN length(deltas.search_text) <= 200 THEN deltas.search_text
+  ELSE rtrim(substr(deltas.search_text, 1, 200), replace(substr(deltas.search_text, 1, 200), ' ',
+        '')) END || '"')
+ORDER BY seq
 
--- space.reclaiming.step(what=merge checkpoints_meta)
-INSERT INTO checkpoints_meta(checkpoints_meta, rank)
-VALUES ('merge', 500)
+-- maintenance.verify.text_indexes.find_missed(index=checkpoints_meta)
+SELECT checkpoints.seq AS seq
+FROM checkpoints
+WHERE log_id = ?
+AND seq BETWEEN ?
+AND ?
+AND meta <> '{}'
+AND json_valid(meta)
+AND NOT EXISTS (
+  SELECT 1
+  FROM checkpoints_meta
+  WHERE checkpoints_meta.rowid = checkpoints.rowid
+  AND checkpoints_meta MATCH (
+    SELECT group_concat(lower(hex(key || char(31) || CASE
+          WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+          WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+          ELSE type END)), ' ')
+    FROM json_each(checkpoints.meta)))
+ORDER BY seq
 
--- space.reclaiming.step(what=merge store_items_search)
-INSERT INTO store_items_search(store_items_search, rank)
-VALUES ('merge', 500)
+-- maintenance.verify.text_indexes.find_missed(index=store_items_search)
+SELECT store_items.key AS key
+FROM store_items
+WHERE tenant = ?
+AND namespace = ?
+AND key BETWEEN ?
+AND ?
+AND (store_items.search_text IS NOT NULL
+  OR store_items.field_terms IS NOT NULL)
+AND NOT EXISTS (
+  SELECT 1
+  FROM store_items_search
+  WHERE store_items_search.rowid = store_items.rowid
+  AND store_items_search MATCH 'scope : "' || 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)) || '"' || CASE
+  WHEN store_items.search_text IS NULL THEN ''
+  ELSE ' AND search_text : ' || '"' || CASE
+  WHEN length(store_items.search_text) <= 200 THEN store_items.search_text
+  ELSE rtrim(substr(store_items.search_text, 1, 200), replace(substr(store_items.search_text, 1,
+          200), ' ', '')) END || '"' END || CASE
+  WHEN store_items.field_terms IS NULL THEN ''
+  ELSE ' AND field_terms : ' || '"' || CASE
+  WHEN length(store_items.field_terms) <= 200 THEN store_items.field_terms
+  ELSE rtrim(substr(store_items.field_terms, 1, 200), replace(substr(store_items.field_terms, 1,
+          200), ' ', '')) END || '"' END)
+ORDER BY key
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=0)
+INSERT INTO deltas_search(deltas_search)
+VALUES ('delete-all')
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=1)
+INSERT INTO deltas_search(rowid, search_text, scope)
+SELECT rowid, search_text, 'x' || lower(hex(deltas.tenant))
+FROM deltas
+WHERE search_text IS NOT NULL
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=0)
+INSERT INTO checkpoints_meta(checkpoints_meta)
+VALUES ('delete-all')
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=1)
+INSERT INTO checkpoints_meta(rowid, terms)
+SELECT rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+        WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+        WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+        ELSE type END)), ' ')
+  FROM json_each(checkpoints.meta))
+FROM checkpoints
+WHERE meta <> '{}'
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=0)
+INSERT INTO store_items_search(store_items_search)
+VALUES ('delete-all')
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=1)
+INSERT INTO store_items_search(rowid, scope, search_text, field_terms)
+SELECT rowid, 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)),
+  search_text, field_terms
+FROM store_items
+WHERE (store_items.search_text IS NOT NULL
+  OR store_items.field_terms IS NOT NULL)
+
+-- search._vector_statements.count_vectors(below=False)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = ?
+  AND embeddings.namespace = ?
+  AND embeddings.model = ?
+  AND embeddings.dimensions = ?
+  LIMIT ?
+  OFFSET ?) AS some_vectors
+
+-- search._vector_statements.count_vectors(below=True)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = ?
+  AND embeddings.namespace >= ?
+  AND embeddings.namespace < ?
+  AND NOT (embeddings.namespace >= ?
+    AND embeddings.namespace < ?)
+  AND embeddings.model = ?
+  AND embeddings.dimensions = ?
+  LIMIT ?
+  OFFSET ?) AS some_vectors
+
+-- search._vector_statements.live_items()
+SELECT store_items.namespace AS namespace, store_items."key" AS "key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- search._vector_statements.read_changes()
+SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at,
+  embeddings.change
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND (embeddings.change, embeddings.rowid) > (?, ?)
+AND embeddings.change >= ?
+AND (embeddings.model || '') = ?
+AND embeddings.dimensions + 0 = ?
+ORDER BY embeddings.change, embeddings.rowid
+LIMIT ?
+OFFSET ?
+
+-- search._vector_statements.read_positions(which=number)
+SELECT count(*) AS number
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND embeddings.rowid >= ?
+AND embeddings.rowid <= ?
+
+-- search._vector_statements.read_positions(which=positions)
+SELECT embeddings.rowid AS row_at
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND embeddings.rowid >= ?
+AND embeddings.rowid <= ?
+
+-- search._vector_statements.read_vectors(below=False)
+SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND embeddings.rowid > ?
+ORDER BY embeddings.rowid
+LIMIT ?
+OFFSET ?
+
+-- search._vector_statements.read_vectors(below=True)
+SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace >= ?
+AND embeddings.namespace < ?
+AND NOT (embeddings.namespace >= ?
+  AND embeddings.namespace < ?)
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND (embeddings.namespace, embeddings.rowid) > (?, ?)
+ORDER BY embeddings.namespace, embeddings.rowid
+LIMIT ?
+OFFSET ?
+
+-- search._vector_statements.vectors_of_items()
+SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND (embeddings.namespace, embeddings."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- search.cache_versions.begin_counting()
+INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
+    updated_at, value)
+VALUES (?, ?, ?, json_object(?, ?, ?, ?), ?, ?, ?, ?, ?, ?)
+
+-- search.cache_versions.bump_vectors(removes=False)
+UPDATE store_items
+SET meta=json_set(store_items.meta, ?, ?), version=(store_items.version + ?), updated_at=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+RETURNING version
+
+-- search.cache_versions.bump_vectors(removes=True)
+UPDATE store_items
+SET meta=json_object(?, ?, ?, store_items.version + ?), version=(store_items.version + ?),
+  updated_at=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+RETURNING version
+
+-- search.cache_versions.read_counter()
+SELECT store_items.value AS path, store_items.version, json_extract(store_items.meta, ?) AS nonce,
+  store_items.created_at AS born, json_extract(store_items.meta, ?) AS removed
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
+-- search.cache_versions.read_counters()
+SELECT store_items.value AS path, store_items.version, json_extract(store_items.meta, ?) AS nonce,
+  store_items.created_at AS born, json_extract(store_items.meta, ?) AS removed
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items."key" >= ?
+  AND store_items."key" < ?
+  OR store_items."key" >= ?
+  AND store_items."key" < ?)
+
+-- search.text.narrowed_items(below=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?)
+SELECT within.namespace, within."key"
+FROM within
+LIMIT ?
+OFFSET ?
+
+-- search.text.narrowed_items(below=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?)
+SELECT within.namespace, within."key"
+FROM within
+LIMIT ?
+OFFSET ?
+
+-- search.text.read_found_checkpoints()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
+FROM checkpoints
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE (checkpoints.log_id, checkpoints.seq) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id, each_listed.seq AS seq
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id, json_extract(each.value, '$[1]') AS seq
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id, CAST(listed.seq AS BIGINT) AS seq
+  FROM listed)
+
+-- search.text.read_found_entries()
+SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
+  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE (deltas.log_id, deltas.seq) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id, each_listed.seq AS seq
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id, json_extract(each.value, '$[1]') AS seq
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id, CAST(listed.seq AS BIGINT) AS seq
+  FROM listed)
+AND deltas.kind IN ('entry')
+
+-- search.text.search_checkpoints(below=False, weighed=False)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=False, weighed=True)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(words.search_text, 1, 8000) AS opening,
+  deltas.search_text
+FROM best
+JOIN deltas AS words ON words.log_id = best.log_id
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=False)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=True)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(words.search_text, 1, 8000) AS opening,
+  deltas.search_text
+FROM best
+JOIN deltas AS words ON words.log_id = best.log_id
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_entries(scope=namespace, weighed=False)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=namespace, weighed=True)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening,
+  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
+  whole.search_text, whole.payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq LEFT OUTER
+JOIN deltas AS whole ON whole.log_id = best.log_id
+AND whole.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=False)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = ?
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=True)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = ?
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening,
+  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
+  whole.search_text, whole.payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq LEFT OUTER
+JOIN deltas AS whole ON whole.log_id = best.log_id
+AND whole.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_items(below=False, weighed=False)
+WITH hits AS (
+  SELECT terms.value AS term, store_items_search.rowid AS row_at
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.row_at),
+best AS (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE store_items.expires_at IS NULL
+  OR store_items.expires_at > ?
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- search.text.search_items(below=False, weighed=True)
+WITH hits AS (
+  SELECT terms.value AS term, store_items_search.rowid AS row_at
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.row_at),
+best AS (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE store_items.expires_at IS NULL
+  OR store_items.expires_at > ?
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(store_items.search_text, 1, 8000) AS opening,
+  whole.meta, whole.version, whole.codec, whole.checksum, whole.created_at, whole.updated_at,
+  whole.expires_at, whole.lifetime, whole.value
+FROM best
+JOIN store_items ON store_items.rowid = best.row_at LEFT OUTER
+JOIN store_items AS whole ON whole.tenant = store_items.tenant
+AND whole.namespace = store_items.namespace
+AND whole."key" = store_items."key"
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- search.text.search_items(below=True, weighed=False)
+WITH hits AS (
+  SELECT terms.value AS term, store_items_search.rowid AS row_at
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.row_at),
+best AS (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?)
+  AND NOT (store_items.namespace >= ?
+    AND store_items.namespace < ?)
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- search.text.search_items(below=True, weighed=True)
+WITH hits AS (
+  SELECT terms.value AS term, store_items_search.rowid AS row_at
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.row_at),
+best AS (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?)
+  AND NOT (store_items.namespace >= ?
+    AND store_items.namespace < ?)
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(store_items.search_text, 1, 8000) AS opening,
+  whole.meta, whole.version, whole.codec, whole.checksum, whole.created_at, whole.updated_at,
+  whole.expires_at, whole.lifetime, whole.value
+FROM best
+JOIN store_items ON store_items.rowid = best.row_at LEFT OUTER
+JOIN store_items AS whole ON whole.tenant = store_items.tenant
+AND whole.namespace = store_items.namespace
+AND whole."key" = store_items."key"
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
 -- store.read.count_items(below=False)
 SELECT count(*) AS count_1
@@ -5787,20 +6491,6 @@ AND (EXISTS (
     AND (store_items.expires_at IS NULL
       OR store_items.expires_at > ?)))
 
--- store.read.vectors_of_items()
-SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
-  embeddings.vector
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND (embeddings.namespace, embeddings."key") IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.namespace, listed."key"
-  FROM listed)
-
 -- store.write.clear_items(below=False)
 DELETE FROM store_items
 WHERE store_items.tenant = ?
@@ -6026,647 +6716,3 @@ AND (store_items.namespace, store_items."key") IN (
   FROM listed)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
-
--- transfer.statements.count_rows(table=threads, scope=tenant)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = ?
-
--- transfer.statements.count_rows(table=threads, scope=all)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant != '~'
-
--- transfer.statements.count_rows(table=store_items, scope=tenant)
-SELECT count(*) AS count_1
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-
--- transfer.statements.count_rows(table=store_items, scope=all)
-SELECT count(*) AS count_1
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-
--- transfer.statements.insert_embedding(native=True)
-INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change,
-    signature, vector)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- transfer.statements.insert_row(table=checkpoints)
-INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
-    meta, raw_size, stored_size, occurred_at, created_at, signature)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- transfer.statements.insert_row(table=deltas)
-INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, base_seq, depth, radix,
-    overwrites, codec, checksum, search_text, occurred_at, stored_at, signature, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- transfer.statements.insert_row(table=threads)
-INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
-    head_id, previous_id, meta, forked_from, forked_seq, created_at, updated_at, active_at,
-    expires_at, deleted_at, signature)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- transfer.statements.insert_row(table=store_items)
-INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
-    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- transfer.statements.list_heads(scope=tenant, after=True)
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.tenant = ?
-AND (threads.thread_id, threads.namespace) > (?, ?)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_heads(scope=tenant, after=False)
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.tenant = ?
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_heads(scope=all, after=True)
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.tenant != '~'
-AND (threads.tenant, threads.thread_id, threads.namespace) > (?, ?, ?)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_heads(scope=all, after=False)
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.tenant != '~'
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_items(scope=tenant, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items."key"
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-AND (store_items.namespace, store_items."key") > (?, ?)
-ORDER BY store_items.tenant, store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_items(scope=tenant, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items."key"
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-ORDER BY store_items.tenant, store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_items(scope=all, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items."key"
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-AND (store_items.tenant, store_items.namespace, store_items."key") > (?, ?, ?)
-ORDER BY store_items.tenant, store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_items(scope=all, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items."key"
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-ORDER BY store_items.tenant, store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_positions(table=checkpoints)
-SELECT checkpoints.seq, 0 AS stored
-FROM checkpoints
-WHERE checkpoints.log_id = ?
-AND checkpoints.seq > ?
-ORDER BY checkpoints.seq
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_positions(table=deltas)
-SELECT deltas.seq, length(deltas.payload) AS stored
-FROM deltas
-WHERE deltas.log_id = ?
-AND deltas.seq > ?
-ORDER BY deltas.seq
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.read_embeddings(native=True)
-SELECT embeddings.tenant, embeddings.namespace, embeddings."key", embeddings.field,
-  embeddings.model, embeddings.part, embeddings.dimensions, embeddings.change,
-  embeddings.signature, embeddings.vector AS vector
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings."key" = ?
-ORDER BY embeddings.field, embeddings.model, embeddings.part
-
--- transfer.statements.read_item()
-SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.meta,
-  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, store_items.signature, store_items.value
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-
--- transfer.statements.read_log_head()
-SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
-  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
-  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
-FROM threads
-WHERE threads.log_id = ?
-
--- transfer.statements.read_rows(table=checkpoints)
-SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
-  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
-  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
-  checkpoints.created_at, checkpoints.signature
-FROM checkpoints
-WHERE checkpoints.log_id = ?
-AND checkpoints.seq > ?
-AND checkpoints.seq <= ?
-ORDER BY checkpoints.seq
-
--- transfer.statements.read_rows(table=deltas)
-SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.entry_key, deltas.label,
-  deltas.base_seq, deltas.depth, deltas.radix, deltas.overwrites, deltas.codec, deltas.checksum,
-  deltas.search_text, deltas.occurred_at, deltas.stored_at, deltas.signature, deltas.payload
-FROM deltas
-WHERE deltas.log_id = ?
-AND deltas.seq > ?
-AND deltas.seq <= ?
-ORDER BY deltas.seq
-
--- transfer.statements.remove_embeddings()
-DELETE FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings."key" = ?
-
--- transfer.statements.remove_item()
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-AND store_items.version = ?
-
--- verify.item_queries.count_items()
-SELECT count(*) AS items
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
-
--- verify.item_queries.first_tenant(after=True)
-SELECT min(store_items.tenant) AS tenant
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.tenant > ?
-
--- verify.item_queries.first_tenant(after=False)
-SELECT min(store_items.tenant) AS tenant
-FROM store_items
-WHERE store_items.tenant != '~'
-
--- verify.item_queries.list_changes()
-SELECT embeddings.namespace, max(embeddings.change) AS last_change
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace > ?
-GROUP BY embeddings.namespace
-ORDER BY embeddings.namespace
-LIMIT ?
-OFFSET ?
-
--- verify.item_queries.list_items(after=True)
-SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored, (
-  SELECT coalesce(sum(embeddings.dimensions), ?) AS coalesce_1
-  FROM embeddings
-  WHERE embeddings.tenant = store_items.tenant
-  AND embeddings.namespace = store_items.namespace
-  AND embeddings."key" = store_items."key") AS numbers
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
-AND store_items.namespace >= ?
-AND (store_items.namespace > ?
-  OR store_items.namespace = ?
-  AND store_items."key" > ?)
-ORDER BY store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- verify.item_queries.list_items(after=False)
-SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored, (
-  SELECT coalesce(sum(embeddings.dimensions), ?) AS coalesce_1
-  FROM embeddings
-  WHERE embeddings.tenant = store_items.tenant
-  AND embeddings.namespace = store_items.namespace
-  AND embeddings."key" = store_items."key") AS numbers
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
-ORDER BY store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- verify.item_queries.list_orphans()
-SELECT embeddings.namespace, embeddings."key", count(*) AS orphans
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND NOT (EXISTS (
-    SELECT 1
-    FROM store_items
-    WHERE store_items.tenant = embeddings.tenant
-    AND store_items.namespace = embeddings.namespace
-    AND store_items."key" = embeddings."key"))
-GROUP BY embeddings.namespace, embeddings."key"
-ORDER BY embeddings.namespace, embeddings."key"
-LIMIT ?
-OFFSET ?
-
--- verify.item_queries.read_items()
-SELECT store_items."key", store_items.version, store_items.codec, store_items.checksum,
-  store_items.search_text, store_items.field_terms, store_items.value, store_items.created_at,
-  store_items.updated_at, store_items.expires_at, store_items.lifetime, CASE
-WHEN (CASE
-  WHEN (json_valid(store_items.meta) = 0) THEN 0
-  WHEN (json_type(store_items.meta) = 'object') THEN 1
-  ELSE 0 END = 1) THEN store_items.meta END AS meta
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" >= ?
-AND store_items."key" <= ?
-ORDER BY store_items."key"
-
--- verify.item_queries.read_vectors(native=True)
-SELECT embeddings."key", embeddings.field, embeddings.model, embeddings.part,
-  embeddings.dimensions, embeddings.vector AS vector
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings."key" >= ?
-AND embeddings."key" <= ?
-ORDER BY embeddings."key", embeddings.field, embeddings.model, embeddings.part
-
--- verify.queries.count_positions(scope=tenant)
-SELECT coalesce(sum(threads.next_seq - ?), ?) AS positions
-FROM threads
-WHERE threads.tenant = ?
-
--- verify.queries.count_positions(scope=thread)
-SELECT coalesce(sum(threads.next_seq - ?), ?) AS positions
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-
--- verify.queries.list_dangling()
-SELECT checkpoints.checkpoint_id, checkpoints.seq
-FROM checkpoints
-WHERE checkpoints.log_id = ?
-AND checkpoints.seq >= ?
-AND checkpoints.seq <= ?
-AND NOT (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = checkpoints.log_id
-    AND deltas.seq = checkpoints.seq
-    AND deltas.kind IN ('snapshot', 'delta')))
-ORDER BY checkpoints.seq
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_logs(scope=tenant, after=True)
-SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
-FROM threads
-WHERE threads.tenant = ?
-AND (threads.thread_id, threads.namespace, threads.log_id) > (?, ?, ?)
-ORDER BY threads.thread_id, threads.namespace, threads.log_id
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_logs(scope=tenant, after=False)
-SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
-FROM threads
-WHERE threads.tenant = ?
-ORDER BY threads.thread_id, threads.namespace, threads.log_id
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_logs(scope=thread, after=True)
-SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND (threads.thread_id, threads.namespace, threads.log_id) > (?, ?, ?)
-ORDER BY threads.thread_id, threads.namespace, threads.log_id
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_logs(scope=thread, after=False)
-SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-ORDER BY threads.thread_id, threads.namespace, threads.log_id
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_orphans(table=checkpoints)
-SELECT checkpoints.log_id, count(*) AS orphans, count(threads.log_id) AS strays
-FROM checkpoints LEFT OUTER
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = ?
-AND (threads.log_id IS NULL
-  OR threads.tenant != checkpoints.tenant)
-GROUP BY checkpoints.log_id
-ORDER BY checkpoints.log_id
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_orphans(table=deltas)
-SELECT deltas.log_id, count(*) AS orphans, count(threads.log_id) AS strays
-FROM deltas LEFT OUTER
-JOIN threads ON threads.log_id = deltas.log_id
-WHERE deltas.tenant = ?
-AND (threads.log_id IS NULL
-  OR threads.tenant != deltas.tenant)
-GROUP BY deltas.log_id
-ORDER BY deltas.log_id
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_positions()
-SELECT deltas.seq, length(deltas.payload) AS stored
-FROM deltas
-WHERE deltas.log_id = ?
-AND deltas.seq > ?
-ORDER BY deltas.seq
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_tenants(after=True)
-SELECT min(threads.tenant) AS tenant
-FROM threads
-WHERE threads.tenant > ?
-
--- verify.queries.list_tenants(after=False)
-SELECT min(threads.tenant) AS tenant
-FROM threads
-
--- verify.queries.prove_text_index(index=deltas_search)
-INSERT INTO deltas_search(deltas_search, rank)
-VALUES ('integrity-check', 1)
-
--- verify.queries.prove_text_index(index=checkpoints_meta)
-INSERT INTO checkpoints_meta(checkpoints_meta, rank)
-VALUES ('integrity-check', 1)
-
--- verify.queries.prove_text_index(index=store_items_search)
-INSERT INTO store_items_search(store_items_search, rank)
-VALUES ('integrity-check', 1)
-
--- verify.queries.read_chain_at()
-WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
-  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
-  FROM deltas
-  WHERE deltas.log_id = ?
-  AND deltas.seq = ?
-  UNION ALL
-  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
-    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
-  FROM chain
-  JOIN deltas AS base ON base.seq = chain.base_seq
-  AND base.seq < chain.seq
-  WHERE base.log_id = ?)
-SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
-  chain.payload
-FROM chain
-ORDER BY chain.seq
-
--- verify.queries.read_lineage()
-SELECT checkpoints.seq, parent.seq AS parent_at
-FROM checkpoints LEFT OUTER
-JOIN checkpoints AS parent ON parent.log_id = checkpoints.log_id
-AND parent.checkpoint_id = checkpoints.parent_id
-WHERE checkpoints.log_id = ?
-ORDER BY checkpoints.seq
-
--- verify.queries.read_log()
-SELECT threads.next_seq, threads.head_id, threads.deleted_at, threads.version, threads.epoch,
-  threads.created_at, threads.updated_at, threads.active_at, threads.expires_at,
-  threads.forked_from, threads.forked_seq, threads.tenant, threads.thread_id, threads.namespace,
-  CASE
-WHEN (json_valid(threads.meta) = 0) THEN 0
-WHEN (json_type(threads.meta) = 'object') THEN 1
-ELSE 0 END AS meta_readable, (
-  SELECT max(deltas.seq) AS max_1
-  FROM deltas
-  WHERE deltas.log_id = threads.log_id) AS last_row, (
-  SELECT max(deltas.seq) AS max_2
-  FROM deltas
-  WHERE deltas.log_id = threads.log_id
-  AND (deltas.kind NOT IN ('write'))) AS last_but_writes, (
-  SELECT max(checkpoints.seq) AS max_3
-  FROM checkpoints
-  WHERE checkpoints.log_id = threads.log_id) AS last_name, (
-  SELECT checkpoints.checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.log_id = threads.log_id
-  AND checkpoints.seq = (
-    SELECT max(later.seq) AS max_4
-    FROM checkpoints AS later
-    WHERE later.log_id = checkpoints.log_id)) AS newest_id
-FROM threads
-WHERE threads.log_id = ?
-
--- verify.queries.read_name_at()
-SELECT checkpoints.checkpoint_id
-FROM checkpoints
-WHERE checkpoints.log_id = ?
-AND checkpoints.seq = ?
-
--- verify.queries.read_rows()
-SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.radix, deltas.codec,
-  deltas.checksum, deltas.overwrites, deltas.entry_key, deltas.label, deltas.occurred_at,
-  deltas.stored_at, deltas.tenant, checkpoints.tenant AS named_tenant, checkpoints.checkpoint_id,
-  checkpoints.rests_on, under.seq AS rests_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.run_id, checkpoints.occurred_at AS named_occurred_at,
-  checkpoints.created_at AS named_created_at, CASE
-WHEN (json_valid(checkpoints.meta) = 0) THEN 0
-WHEN (json_type(checkpoints.meta) = 'object') THEN 1
-ELSE 0 END AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
-  parent.seq AS parent_at, (
-  SELECT max(child.seq) AS max_1
-  FROM deltas AS child
-  WHERE child.log_id = deltas.log_id
-  AND child.base_seq = deltas.seq) AS last_use, deltas.payload
-FROM deltas LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = deltas.log_id
-AND checkpoints.seq = deltas.seq LEFT OUTER
-JOIN deltas AS base ON base.log_id = deltas.log_id
-AND base.seq = deltas.base_seq LEFT OUTER
-JOIN checkpoints AS parent ON parent.log_id = checkpoints.log_id
-AND parent.checkpoint_id = checkpoints.parent_id LEFT OUTER
-JOIN checkpoints AS under ON under.log_id = checkpoints.log_id
-AND under.checkpoint_id = checkpoints.rests_on
-WHERE deltas.log_id = ?
-AND deltas.seq >= ?
-AND deltas.seq <= ?
-ORDER BY deltas.seq
-
--- verify.queries.rebuild_text_index(index=deltas_search, step=0)
-INSERT INTO deltas_search(deltas_search)
-VALUES ('delete-all')
-
--- verify.queries.rebuild_text_index(index=deltas_search, step=1)
-INSERT INTO deltas_search(rowid, search_text, scope)
-SELECT rowid, search_text, 'x' || lower(hex(deltas.tenant))
-FROM deltas
-WHERE search_text IS NOT NULL
-
--- verify.queries.rebuild_text_index(index=checkpoints_meta, step=0)
-INSERT INTO checkpoints_meta(checkpoints_meta)
-VALUES ('delete-all')
-
--- verify.queries.rebuild_text_index(index=checkpoints_meta, step=1)
-INSERT INTO checkpoints_meta(rowid, terms)
-SELECT rowid, (
-  SELECT group_concat(lower(hex(key || char(31) || CASE
-        WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
-        WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
-        ELSE type END)), ' ')
-  FROM json_each(checkpoints.meta))
-FROM checkpoints
-WHERE meta <> '{}'
-
--- verify.queries.rebuild_text_index(index=store_items_search, step=0)
-INSERT INTO store_items_search(store_items_search)
-VALUES ('delete-all')
-
--- verify.queries.rebuild_text_index(index=store_items_search, step=1)
-INSERT INTO store_items_search(rowid, scope, search_text, field_terms)
-SELECT rowid, 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)),
-  search_text, field_terms
-FROM store_items
-WHERE (store_items.search_text IS NOT NULL
-  OR store_items.field_terms IS NOT NULL)
-
--- verify.queries.storage_faults(which=pages)
-SELECT integrity_check AS fault
-FROM pragma_integrity_check(100)
-WHERE integrity_check <> 'ok'
-
--- verify.queries.storage_faults(which=references)
-SELECT count(*) || ' rows of ' || "table" || ' refer to rows of ' || "parent" || ' that are not there' AS fault
-FROM pragma_foreign_key_check
-WHERE "parent" NOT IN ('threads', 'store_items')
-GROUP BY "table", "parent"
-
--- verify.queries.text_unfindable(index=deltas_search)
-SELECT deltas.seq AS seq
-FROM deltas
-WHERE log_id = ?
-AND seq BETWEEN ?
-AND ?
-AND search_text IS NOT NULL
-AND NOT EXISTS (
-  SELECT 1
-  FROM deltas_search
-  WHERE deltas_search.rowid = deltas.rowid
-  AND deltas_search MATCH 'scope : "' || 'x' || lower(hex(deltas.tenant)) || '" AND search_text : ' || '"' || CASE
-  WHEN length(deltas.search_text) <= 200 THEN deltas.search_text
-  ELSE rtrim(substr(deltas.search_text, 1, 200), replace(substr(deltas.search_text, 1, 200), ' ',
-        '')) END || '"')
-ORDER BY seq
-
--- verify.queries.text_unfindable(index=checkpoints_meta)
-SELECT checkpoints.seq AS seq
-FROM checkpoints
-WHERE log_id = ?
-AND seq BETWEEN ?
-AND ?
-AND meta <> '{}'
-AND json_valid(meta)
-AND NOT EXISTS (
-  SELECT 1
-  FROM checkpoints_meta
-  WHERE checkpoints_meta.rowid = checkpoints.rowid
-  AND checkpoints_meta MATCH (
-    SELECT group_concat(lower(hex(key || char(31) || CASE
-          WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
-          WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
-          ELSE type END)), ' ')
-    FROM json_each(checkpoints.meta)))
-ORDER BY seq
-
--- verify.queries.text_unfindable(index=store_items_search)
-SELECT store_items.key AS key
-FROM store_items
-WHERE tenant = ?
-AND namespace = ?
-AND key BETWEEN ?
-AND ?
-AND (store_items.search_text IS NOT NULL
-  OR store_items.field_terms IS NOT NULL)
-AND NOT EXISTS (
-  SELECT 1
-  FROM store_items_search
-  WHERE store_items_search.rowid = store_items.rowid
-  AND store_items_search MATCH 'scope : "' || 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)) || '"' || CASE
-  WHEN store_items.search_text IS NULL THEN ''
-  ELSE ' AND search_text : ' || '"' || CASE
-  WHEN length(store_items.search_text) <= 200 THEN store_items.search_text
-  ELSE rtrim(substr(store_items.search_text, 1, 200), replace(substr(store_items.search_text, 1,
-          200), ' ', '')) END || '"' END || CASE
-  WHEN store_items.field_terms IS NULL THEN ''
-  ELSE ' AND field_terms : ' || '"' || CASE
-  WHEN length(store_items.field_terms) <= 200 THEN store_items.field_terms
-  ELSE rtrim(substr(store_items.field_terms, 1, 200), replace(substr(store_items.field_terms, 1,
-          200), ' ', '')) END || '"' END)
-ORDER BY key

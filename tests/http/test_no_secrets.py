@@ -11,7 +11,7 @@ import pytest
 import memalchemy.sync
 from httpserver import TOKEN, answering, request_of, response, running
 from memalchemy import Checkpointer, Database, HTTPCheckpointer, MemalchemyError, Store
-from memalchemy.codec.sealing import generate_key
+from memalchemy.codec.encryption import generate_key
 from memalchemy.http.blocking import HTTPCheckpointer as Blocking
 from servers import free_port
 

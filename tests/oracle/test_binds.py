@@ -275,7 +275,7 @@ async def test_no_value_looked_for_is_part_of_the_text(
     agent: Checkpointer, server: Recorder
 ) -> None:
     await agent.query_by_metadata("k'; DROP TABLE deltas --", "v\"')]")
-    server.answer("search.checkpoints.search_checkpoints", Answer([found("x")]))
+    server.answer("search.text.search_checkpoints", Answer([found("x")]))
 
     texts = {call.sql for call in server.calls}
     assert not [text for text in texts if "DROP" in text]

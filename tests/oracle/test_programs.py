@@ -14,7 +14,7 @@ import pytest
 
 from memalchemy import Checkpointer, Database, Retention, Store
 from memalchemy.checkpoints.listing import INFO
-from memalchemy.codec.items import CODEC, encode_item
+from memalchemy.codec.payloads import VALUE_CODEC, encode_payload
 from memalchemy.errors import Conflict, StatementFailed, UniqueViolation
 from memalchemy.keys import log_key
 from memalchemy.log.bulk_delete import LOGS
@@ -378,13 +378,13 @@ async def test_a_list_of_logs_is_a_bind_that_a_query_takes(
 async def test_a_search_returns_rows_with_their_score_and_snippet(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    server.answer("search.checkpoints.search_checkpoints", Answer([found("the word")]))
+    server.answer("search.text.search_checkpoints", Answer([found("the word")]))
 
     (hit,) = await agent.search("word AND {NOT} 漢字")
 
     assert (hit["checkpoint_id"], hit["score"], hit["snippet"]) == ("one", 0.5, "the word")
     assert hit["metadata"] == {"k": 1, "f": 0.5}
-    assert server.last("search.checkpoints.search_checkpoints").binds["terms"] == (
+    assert server.last("search.text.search_checkpoints").binds["terms"] == (
         '["{word}", "{and}", "{not}", "{漢} {字}"]'
     )
 
@@ -394,12 +394,13 @@ async def test_a_search_of_any_length_is_a_bind_that_a_query_takes(
 ) -> None:
     await agent.search(" ".join(chr(0x4E00 + i) * 300 for i in range(40)) + " word" * 100)
 
-    assert len(server.last("search.checkpoints.search_checkpoints").binds["terms"].encode()) <= 4000
+    assert len(server.last("search.text.search_checkpoints").binds["terms"].encode()) <= 4000
 
 
 def found(text: str) -> dict[str, Any]:
     return {
         "thread_id": "thread",
+        "namespace": "/",
         "checkpoint_id": "one",
         "parent_id": None,
         "seq": 1,
@@ -408,7 +409,6 @@ def found(text: str) -> dict[str, Any]:
         "raw_size": 1,
         "stored_size": 1,
         "occurred_at": NOW,
-        "namespace": "/",
         "score": 0.5,
         "opening": text,
         "search_text": text,
@@ -416,7 +416,7 @@ def found(text: str) -> dict[str, Any]:
 
 
 async def test_what_is_read_is_as_python_had_it(agent: Checkpointer, server: Recorder) -> None:
-    row = {name: v for name, v in found("").items() if name in ("thread_id", *INFO)}
+    row = {name: v for name, v in found("").items() if name in ("thread_id", "namespace", *INFO)}
     server.answer("checkpoints.listing.read_name", Answer([row]))
 
     metadata = await agent.get_metadata("thread", "one")
@@ -431,8 +431,8 @@ async def test_the_vectors_of_a_page_of_items_are_asked_for_in_binds_that_a_quer
     oracle: Database, server: Recorder
 ) -> None:
     keys = [f"{number:03}" + "漢" * 200 for number in range(30)]
-    payload, checksum = encode_item("a value")
-    row = {"namespace": "/a/", "meta": {}, "version": 1, "codec": CODEC, "checksum": checksum}
+    payload, checksum = encode_payload("a value")
+    row = {"namespace": "/a/", "meta": {}, "version": 1, "codec": VALUE_CODEC, "checksum": checksum}
     row |= dict.fromkeys(("created_at", "updated_at"), NOW) | {"expires_at": None, "lifetime": None}
     page = [
         {
@@ -446,7 +446,9 @@ async def test_the_vectors_of_a_page_of_items_are_asked_for_in_binds_that_a_quer
     records = [one async for one in export_items(Store(oracle), ("a",), vectors=True)]
 
     assert [record["key"] for record in records] == keys
-    calls = [call for call in server.calls if call.name == "store.read.vectors_of_items"]
+    calls = [
+        call for call in server.calls if call.name == "search._vector_statements.vectors_of_items"
+    ]
     lists = [call.binds["p_keys"] for call in calls]
     assert len(lists) > 1
     assert all(len(value.encode()) <= 4000 for value in lists)

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 import memalchemy.sync
 from memalchemy import Conversation, Database, KeyValue, NotEncrypted, NotSerialisable
-from memalchemy.codec.sealing import generate_key
+from memalchemy.codec.encryption import generate_key
 from memalchemy.collections import ABSENT, KeyValueEntry
 from memalchemy.context import (
     ContextCompactor,

@@ -196,7 +196,7 @@ async def newest(db: Database) -> None:
 
 @rows("BaseCheckpointer._require_capability")
 async def missing_capability(tmp_path: Path) -> None:
-    from memalchemy.codec.sealing import generate_key
+    from memalchemy.codec.encryption import generate_key
 
     async with Database(f"sqlite:///{tmp_path}/sealed.db", keys=generate_key()) as sealed:
         checkpointer = Checkpointer(sealed)

@@ -13,7 +13,13 @@ from memalchemy import Database
 from memalchemy.database import WRITE
 from memalchemy.keys import encode_namespace
 from memalchemy.search.scope import EMBEDDINGS, ITEMS
-from memalchemy.search.vectors import Near, Wanted, check_vector, count_change, has_native_vectors
+from memalchemy.search.vectors import (
+    Neighbour,
+    VectorQuery,
+    check_vector,
+    count_change,
+    has_native_vectors,
+)
 from memalchemy.statements import Program
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -99,10 +105,10 @@ def _of_item(statement: Any, table: Any, db: Database, path: str, key: str) -> A
     )
 
 
-def wanted(db: Database, namespace: tuple[str, ...], vector: Any, **more: Any) -> Wanted:
+def wanted(db: Database, namespace: tuple[str, ...], vector: Any, **more: Any) -> VectorQuery:
     """A search for one vector."""
     given: dict[str, Any] = {"below": False, "model": "m"} | more
-    return Wanted(db.tenant, encode_namespace(namespace), vector=check_vector(vector), **given)
+    return VectorQuery(db.tenant, encode_namespace(namespace), vector=check_vector(vector), **given)
 
 
 def by_hand(
@@ -125,6 +131,6 @@ def by_hand(
     return [(path, key) for _, path, key in sorted(ranked)]
 
 
-def places(found: Sequence[Near]) -> list[tuple[str, str]]:
+def places(found: Sequence[Neighbour]) -> list[tuple[str, str]]:
     """Which items they are."""
     return [(near.namespace, near.key) for near in found]

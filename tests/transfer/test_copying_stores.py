@@ -12,7 +12,7 @@ from sqlalchemy import select, update
 
 from memalchemy import Conflict, Database, Store
 from memalchemy.schema import StoreItemRow
-from memalchemy.search.counting import COUNTERS
+from memalchemy.search.cache_versions import COUNTERS
 from memalchemy.transfer import copy
 
 NOTES = ("notes", "a/b")

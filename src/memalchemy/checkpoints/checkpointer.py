@@ -20,7 +20,8 @@ from memalchemy.checkpoints.retention import TOMBSTONE_LIFE, RetentionRun, Watch
 from memalchemy.checkpoints.save import Request, Saver, encode_off_loop, put_writes
 from memalchemy.checkpoints.skip_deltas import MAX_CHAIN_DEPTH, RADIX, Tip
 from memalchemy.checkpoints.tip_cache import TipCache
-from memalchemy.codec import text, values
+from memalchemy.codec import values
+from memalchemy.codec.search_text import query_terms, snippet
 from memalchemy.contracts import (
     UNSET,
     CheckpointerCapabilities,
@@ -77,7 +78,7 @@ from memalchemy.log.scan import PAGE, ask, scan
 from memalchemy.log.tables import key_range
 from memalchemy.mapping import Fallback, check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata, kind_of
-from memalchemy.search.checkpoints import find_checkpoints
+from memalchemy.search.text import find_checkpoints
 from memalchemy.statements import Program
 
 STATES = 20
@@ -164,7 +165,7 @@ class Checkpointer:
     def capabilities(self) -> CheckpointerCapabilities:
         """What it can do: everything, but `search` where no word may be stored readable."""
         return CheckpointerCapabilities(
-            search=self.db.keyring.reveals("text"),
+            search=self.db.keyring.is_readable("text"),
             metadata_query=True,
             vacuum=True,
             branching=True,
@@ -371,7 +372,7 @@ class Checkpointer:
         Args:
             order: ``"position"``: as they were saved. ``"id"``: by their ids, the highest first,
                 for hosts whose ids are in order of time; *before* may be any id then, and a
-                *thread_id* of ``None`` is all threads.
+                *thread_id* of ``None`` is all threads of the namespace.
             below: in the namespaces under this one, too; in the order of ids only.
 
         Raises:
@@ -424,7 +425,10 @@ class Checkpointer:
         connection: HostConnection | None,
     ) -> Any:
         _check_optional(before)
-        scope = "tenant" if thread_id is None else "thread" if below else "log"
+        if thread_id is None:
+            scope = "tenant" if below else "namespace"
+        else:
+            scope = "thread" if below else "log"
         binds = self._reaching(below) | {"p_until": before}
         if thread_id is not None:
             log = self._log(thread_id)
@@ -589,8 +593,8 @@ class Checkpointer:
                 ``capability`` is ``search``.
         """
         limit, below = check_limit(limit), check_flag(below, "below")
-        self.db.keyring.check_reveals("text", "a search")
-        terms = text.query_terms(check_query(query))
+        self.db.keyring.check_readable("text", "a search")
+        terms = query_terms(check_query(query))
         if not terms or not limit:
             return []
         d = self.db.dialect
@@ -609,7 +613,7 @@ class Checkpointer:
             )
         found = [
             listing.info(row).as_dict()
-            | {"score": score, "snippet": text.snippet(row.search_text, terms)}
+            | {"score": score, "snippet": snippet(row.search_text, terms)}
             for score, row in best
         ]
         return await self._with_data(found, connection) if data else found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memalchemy.codec.packed import tree
+from memalchemy.codec.foreign_msgpack import plain_tree
 from memalchemy.codec.values import pointer
 from memalchemy.contracts import Diff, Packed
 
@@ -32,7 +32,7 @@ def _compare(a: Any, b: Any, path: str, found: Diff) -> None:
         if a == b or (a != a and b != b):  # noqa: PLR0124 - NaN, of any type
             return
         if isinstance(a, Packed) and a.format == b.format:
-            inside = tree(a), tree(b)
+            inside = plain_tree(a), plain_tree(b)
             if not any(isinstance(value, Packed) for value in inside):
                 _compare(*inside, path, found)
                 return

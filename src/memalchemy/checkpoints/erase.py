@@ -11,9 +11,10 @@ from sqlalchemy import Executable, and_, bindparam, delete, null, or_, select, u
 
 from memalchemy.checkpoints import listing
 from memalchemy.checkpoints.tip_cache import TipCache
-from memalchemy.codec.items import FieldWords
+from memalchemy.codec.field_terms import FieldTerms
 from memalchemy.codec.values import pointer
 from memalchemy.database import WRITE_ROWS, Database, HostConnection
+from memalchemy.database.sqlite_shrink import erase_deleted_bytes
 from memalchemy.dialects import Dialect
 from memalchemy.events import Event
 from memalchemy.filters import Filter
@@ -25,8 +26,14 @@ from memalchemy.log.scan import ask, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS
 from memalchemy.log.text_indexes import purge_all
 from memalchemy.metadata import check_metadata, kind_of
-from memalchemy.search.scope import EMBEDDINGS, HOUSE, ITEMS, in_scope, of_item, scope_binds
-from memalchemy.space.reclaiming import erase_remains
+from memalchemy.search.scope import (
+    EMBEDDINGS,
+    INTERNAL_RANGE,
+    ITEMS,
+    in_scope,
+    of_item,
+    scope_binds,
+)
 from memalchemy.statements import Program, statement
 
 _log = logging.getLogger(__name__)
@@ -62,7 +69,7 @@ async def erase(
             cache.drop_thread(db.tenant, found)
         if metadata is not None:
             erased += await _erase_items_with(db, metadata, connection, event)
-    for left in () if connection is not None else await erase_remains(db, event):
+    for left in () if connection is not None else await erase_deleted_bytes(db, event):
         event.details["remains"] = True
         _log.warning(
             "the rows were erased, but the file may still hold what was in them: %s (%s)",
@@ -117,7 +124,7 @@ async def _items_with(
     equal = {pointer("", key): {"$eq": value} for key, value in metadata.items()}
     wanted = Filter.parse({"$metadata": equal})
     assert wanted is not None
-    fields = [FieldWords.of(field, values) for field, values in wanted.equalities()]
+    fields = [FieldTerms.of(field, values) for field, values in wanted.equalities()]
     narrowed = d.text.indexes_fields and bool(fields)
     binds: dict[str, Any] = dict(scope_binds(tenant, root, below=True))
     if narrowed:
@@ -158,7 +165,7 @@ def erase_tenant(d: Dialect, table: str) -> Executable:
 def erase_own(d: Dialect) -> Executable:
     """Delete what memalchemy keeps for itself of a tenant."""
     namespace = ITEMS.c.namespace
-    low, high = (bindparam(name, type_=namespace.type) for name in ("p_house", "p_house_end"))
+    low, high = (bindparam(name, type_=namespace.type) for name in ("p_internal", "p_internal_end"))
     own = and_(namespace >= low, namespace < high)
     return delete(ITEMS).where(ITEMS.c.tenant == bindparam("k_tenant"), own)
 
@@ -167,7 +174,7 @@ def erase_own(d: Dialect) -> Executable:
 def list_items(d: Dialect, narrowed: bool, after: bool) -> Executable | None:
     """A page of a tenant's items with their metadata, expired ones too, in the order of their keys.
 
-    *narrowed*: of those only that an index has, by words of their fields; binds `item_scope_binds`.
+    *narrowed*: of those only that an index has, by words of their fields; binds `item_scope`.
     """
     if narrowed and not d.text.indexes_fields:
         return None
@@ -226,7 +233,14 @@ def erase_thread(d: Dialect, tenant: str, thread_id: str) -> Program[int]:
 def erase_everything(d: Dialect, tenant: str) -> Program[int]:
     """Remove every row of a tenant; how many checkpoints, entries and items it had."""
     erased = 0
-    yield erase_own(d), {"k_tenant": tenant, "p_house": HOUSE + "a", "p_house_end": HOUSE + "{"}
+    yield (
+        erase_own(d),
+        {
+            "k_tenant": tenant,
+            "p_internal": INTERNAL_RANGE[0],
+            "p_internal_end": INTERNAL_RANGE[1],
+        },
+    )
     for table in _ERASABLE:
         gone = yield erase_tenant(d, table=table), {"k_tenant": tenant}
         if table in ("checkpoints", "entries", "store_items"):

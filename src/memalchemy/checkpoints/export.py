@@ -13,7 +13,7 @@ from memalchemy.checkpoints import listing, rewrite
 from memalchemy.checkpoints.json_files import Directory
 from memalchemy.checkpoints.load import load_chain
 from memalchemy.checkpoints.skip_deltas import rebuild_checkpoint
-from memalchemy.codec.items import decode_item
+from memalchemy.codec.payloads import decode_payload
 from memalchemy.codec.values import decode_value, jsonable
 from memalchemy.database import READ, Database, HostConnection
 from memalchemy.keys import decode_namespace
@@ -92,8 +92,8 @@ async def _entries(
     )
     async for rows in pages:
         for row in rows:
-            stored = db.keyring.open(row.codec, row.checksum, bytes(row.payload))
-            value = decode_item(stored.payload, stored.checksum, stored.codec)
+            stored = db.keyring.decrypt(row.codec, row.checksum, bytes(row.payload))
+            value = decode_payload(stored.payload, stored.checksum, stored.codec)
             yield place | {
                 "thread_id": log.thread_id,
                 "position": row.seq,

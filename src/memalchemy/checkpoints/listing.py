@@ -155,7 +155,7 @@ def measure(d: Dialect) -> Executable:
 
 @statement()
 def list_runs(d: Dialect) -> Executable:
-    """Query the checkpoints of some runs below a namespace; binds ``p_keys``, of `list_batches`."""
+    """The checkpoints that some runs have made below a namespace; binds ``p_keys``, of `lists`."""
     named = d.statements.rows_from_list("p_keys", ("run_id",))
     return (
         select(THREADS.c.thread_id, THREADS.c.namespace, CHECKPOINTS.c.checkpoint_id)
@@ -169,18 +169,20 @@ def list_runs(d: Dialect) -> Executable:
     )
 
 
-SCOPES = ("log", "thread", "tenant")
+SCOPES = ("log", "thread", "namespace", "tenant")
 
 
 @statement(scope=SCOPES, until=(True, False), after=(True, False))
 def list_by_id(d: Dialect, scope: str, until: bool, after: bool) -> Executable:
-    """Checkpoints by their ids, the highest first, in pages: of a log, or of those of a thread or
-    a tenant in a namespace and below it; with *until*, those with a lower id than ``p_until``.
+    """Checkpoints by their ids, the highest first, in pages.
+
+    Those of a log, of all logs in a namespace, or of the logs of a thread or a tenant in a
+    namespace and below it. With *until*, those with a lower id than ``p_until``.
     """
     if scope == "log":
         where = [of_log(CHECKPOINTS)]
     else:
-        where = [in_namespace(THREADS, below=True)]
+        where = [in_namespace(THREADS, below=scope != "namespace")]
         if scope == "thread":
             where.append(THREADS.c.thread_id == bindparam("k_thread_id"))
     name = CHECKPOINTS.c.checkpoint_id

@@ -8,10 +8,11 @@ from typing import Any
 
 from sqlalchemy import Executable, String, and_, bindparam, func, literal_column, select, union_all
 
-from memalchemy.checkpoints.skip_deltas import CODEC, Link, Tip, decode_tip, rebuild_checkpoint
-from memalchemy.codec import deltas, sealing, values
-from memalchemy.codec import writes as writes_codec
-from memalchemy.codec.sealing import Keyring
+from memalchemy.checkpoints.skip_deltas import Link, Tip, decode_tip, rebuild_checkpoint
+from memalchemy.codec import deltas, encryption, payloads, values
+from memalchemy.codec.checksum import check_payload, check_state
+from memalchemy.codec.deltas import CODEC
+from memalchemy.codec.encryption import Keyring
 from memalchemy.contracts import PendingWrite, Snapshot
 from memalchemy.database import Decode
 from memalchemy.dialects import Dialect
@@ -114,7 +115,7 @@ def _tip(rows: Sequence[Any]) -> Tip:
     for row in reversed(rows):
         if expected is not None and row.seq != expected:
             raise Corrupt(f"a state that others build on is missing at position {expected}")
-        if sealing.inner(row.codec) != CODEC:
+        if encryption.plain_codec(row.codec) != CODEC:
             raise Corrupt(f"a stored state has the unknown codec {row.codec!r}")
         links.append(Link(row.seq, row.depth, bytes(row.payload), row.checksum, None, row.codec))
         expected = row.base_seq
@@ -246,8 +247,8 @@ def decode_writes(rows: Iterable[Any], keyring: Keyring) -> list[PendingWrite]:
     """
     found: dict[tuple[str, int], PendingWrite] = {}
     for row in sorted(rows, key=lambda row: row.seq):
-        stored = keyring.open(row.codec, row.checksum, bytes(row.payload))
-        task_id, task_path, writes = writes_codec.decode_writes(
+        stored = keyring.decrypt(row.codec, row.checksum, bytes(row.payload))
+        task_id, task_path, writes = payloads.decode_writes(
             stored.payload, stored.checksum, stored.codec
         )
         for index, channel, value in writes:
@@ -307,19 +308,19 @@ def decode_snapshots(
 
     Raises:
         Corrupt: a row is missing, changed, or does not fit the others.
-        KeyMissing, NotEncrypted: see `Keyring.open`.
+        KeyMissing, NotEncrypted: see `Keyring.decrypt`.
     """
     states: dict[int, values.Parts] = {}
     for row in rows:
-        _, checksum, payload = keyring.open(row.codec, row.checksum, bytes(row.payload))
-        deltas.check_payload(payload, checksum)
+        _, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.payload))
+        check_payload(payload, checksum)
         if row.base_seq is None:
             parts = deltas.decode_snapshot(payload)
         elif row.base_seq in states:
             parts = deltas.apply_deltas(states[row.base_seq], [payload])
         else:
             raise Corrupt(f"a state that others build on is missing at position {row.base_seq}")
-        deltas.check_state(parts, checksum)
+        check_state(parts, checksum)
         states[row.seq] = parts
     by_checkpoint: dict[str, list[Any]] = {}
     for row in writes:

@@ -8,7 +8,7 @@ from sqlalchemy import Executable, bindparam, select, update
 
 from memalchemy.checkpoints.load import load_chain
 from memalchemy.checkpoints.skip_deltas import Draft, Tip, encode, rebuild
-from memalchemy.codec.sealing import Keyring
+from memalchemy.codec.encryption import Keyring
 from memalchemy.dialects import Dialect
 from memalchemy.log import Log, lock_log, sweep_locked
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, binds, of_log

@@ -16,9 +16,10 @@ from memalchemy.checkpoints.load import load_chain, size_of
 from memalchemy.checkpoints.retention import retention_binds
 from memalchemy.checkpoints.skip_deltas import Draft, Tip, encode, rebuild_checkpoint
 from memalchemy.checkpoints.tip_cache import TipCache
-from memalchemy.codec import text, values
-from memalchemy.codec import writes as writes_codec
+from memalchemy.codec import values
 from memalchemy.codec.deltas import Comparison
+from memalchemy.codec.payloads import WRITES_CODEC, encode_writes
+from memalchemy.codec.search_text import added_texts, search_text
 from memalchemy.contracts import UNSET, Retention, Unset
 from memalchemy.database import (
     OFF_LOOP_BYTES,
@@ -340,7 +341,7 @@ class Saver:
             compared=request.encoded.parent,
             radix=self.radix,
         )
-        if not self.index_text or not self.db.keyring.reveals("text"):
+        if not self.index_text or not self.db.keyring.is_readable("text"):
             return draft, None
         parent = request.encoded.parent
         if tip is None:
@@ -355,8 +356,8 @@ class Saver:
             state = values.decode_state(
                 {key: part for key, part in parts.items() if part[:1] != values.TAGGED}
             )
-        added = text.added_strings(state, parts, parent)
-        return draft, text.search_text(added)
+        added = added_texts(state, parts, parent)
+        return draft, search_text(added)
 
     def _is_newest(self, request: Request) -> bool:
         """Whether the state rests on what is the newest checkpoint, as far as this process knows.
@@ -568,9 +569,9 @@ async def put_writes(
         writes = [values.frozen(one) for one in writes]
     payload, checksum = await off_loop(
         OFF_LOOP_BYTES if heavy else 0,
-        partial(writes_codec.encode_writes, task_id, task_path, writes),
+        partial(encode_writes, task_id, task_path, writes),
     )
-    stored = db.keyring.seal(writes_codec.CODEC, checksum, payload)
+    stored = db.keyring.encrypt(WRITES_CODEC, checksum, payload)
     event.payload_bytes = len(stored.payload)
     now = datetime.now(UTC)
     row = log.names() | {

@@ -16,7 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memalchemy.codec import deltas
-from memalchemy.codec.sealing import Keyring, Sealed
+from memalchemy.codec.checksum import check_payload, check_state, payload_checksum
+from memalchemy.codec.deltas import CODEC
+from memalchemy.codec.encryption import Keyring, StoredPayload
 from memalchemy.codec.values import (
     MAX_STATE_BYTES,
     Parts,
@@ -24,9 +26,6 @@ from memalchemy.codec.values import (
     state_size,
 )
 from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted, about
-
-CODEC = "splice"
-"""The tag of this encoding, stored with each row so that the encoding can change."""
 
 MAX_CHAIN_DEPTH = 1024
 
@@ -132,7 +131,7 @@ class Draft:
     depth: int
     raw_size: int
     payload: bytes
-    stored: Sealed
+    stored: StoredPayload
     parts: Parts
     chain: tuple[Link, ...]
     radix: int | None = None
@@ -187,7 +186,7 @@ def encode(
                     depth=tip.depth + 1,
                     raw_size=raw_size,
                     payload=payload,
-                    stored=keyring.seal(CODEC, deltas.seal(payload, parts), payload),
+                    stored=keyring.encrypt(CODEC, payload_checksum(payload, parts), payload),
                     parts=parts,
                     chain=(*tip.links[:index], held),
                     radix=None if radix == RADIX else radix,
@@ -201,7 +200,7 @@ def encode(
         depth=0,
         raw_size=raw_size,
         payload=payload,
-        stored=keyring.seal(CODEC, deltas.seal(payload, parts), payload),
+        stored=keyring.encrypt(CODEC, payload_checksum(payload, parts), payload),
         parts=parts,
         chain=(),
         radix=None if radix == RADIX else radix,
@@ -215,20 +214,20 @@ def rebuild(tip: Tip, keyring: Keyring, limit: int = MAX_STATE_BYTES) -> Tip:
 
     Raises:
         Corrupt: a row is missing, changed, or does not fit the others.
-        KeyMissing, NotEncrypted: see `Keyring.open`.
+        KeyMissing, NotEncrypted: see `Keyring.decrypt`.
     """
     if not tip.links or tip.links[0].depth != 0:
         raise Corrupt("the first state of a chain is missing")
     links, checksum = [], 0
     for link in tip.links:
-        codec, checksum, payload = keyring.open(link.codec, link.checksum, link.payload)
-        deltas.check_payload(payload, checksum)
+        codec, checksum, payload = keyring.decrypt(link.codec, link.checksum, link.payload)
+        check_payload(payload, checksum)
         same = payload is link.payload
         links.append(link if same else replace(link, payload=payload, codec=codec))
     parts = deltas.decode_snapshot(links[0].payload, limit)
     if len(links) > 1:
         parts = deltas.apply_deltas(parts, (link.payload for link in links[1:]), limit)
-    deltas.check_state(parts, checksum)
+    check_state(parts, checksum)
     return replace(tip, links=(*links[:-1], replace(links[-1], parts=parts)))
 
 
@@ -243,8 +242,8 @@ def same_state(tip: Tip, known: Tip | None, keyring: Keyring) -> Tip | None:
     if ends[0] != ends[1]:
         return None
     for link in tip.links:
-        _, checksum, payload = keyring.open(link.codec, link.checksum, link.payload)
-        deltas.check_payload(payload, checksum)
+        _, checksum, payload = keyring.decrypt(link.codec, link.checksum, link.payload)
+        check_payload(payload, checksum)
     return known
 
 

@@ -1,82 +1,71 @@
-"""What a process remembers of the logs it writes: for each, the newest tip, bounded in bytes.
+"""Cache of the newest tips of logs: the bases of the next saves, and the answers to loads.
 
-An entry is never trusted for what the database says: a save sends the epoch it was read under. It
-is never filled from a transaction that may still roll back.
+An entry is never trusted for what the database holds now: a save sends the epoch under which its
+base was read. Nothing is cached from a transaction that may still roll back.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from operator import itemgetter
 
-from memalchemy import _forks
+from memalchemy._cache import BoundedCache
 from memalchemy.checkpoints.skip_deltas import Tip
 from memalchemy.database import Database
 from memalchemy.database.per_database import shared
 from memalchemy.log import Log
 
 MAX_BYTES = 64 * 1024 * 1024
-SHARE = 4
-"""One log's entry may take a quarter of the cache."""
+MAX_SHARE = 4
+"""One tip takes at most this fraction of the cache: a quarter."""
 
 
 class TipCache:
-    """Least recently used first out; safe from several threads."""
+    """Least-recently-used cache of one tip for each log, bounded in bytes."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self.max_bytes = max_bytes
-        self.bytes = 0
-        self._tips: OrderedDict[Log, tuple[Tip, int]] = OrderedDict()
-        self._lock = _forks.lock()
+        self._max_tip_bytes = max_bytes // MAX_SHARE
+        self._tips: BoundedCache[Log, tuple[Tip, int]] = BoundedCache(
+            max_bytes, itemgetter(1), max_value_size=self._max_tip_bytes
+        )
 
     @classmethod
     def of(cls, db: Database) -> TipCache:
-        """The cache that all checkpointers on one `Database` share."""
+        """Return the cache that all checkpointers on one `Database` share."""
         return shared(db, cls)
 
+    @property
+    def bytes(self) -> int:
+        """Size of all tips in memory."""
+        return self._tips.size
+
     def get(self, log: Log) -> Tip | None:
-        with self._lock:
-            found = self._tips.get(log)
-            if found is None:
-                return None
-            self._tips.move_to_end(log)
-            return found[0]
+        """Return the tip of a log, if it is cached."""
+        found = self._tips.get(log)
+        return None if found is None else found[0]
 
     def put(self, log: Log, tip: Tip) -> None:
-        """Keep *tip* unless a newer one of the same life is there."""
-        tip, size = tip.within(self.max_bytes // SHARE)
-        with self._lock:
-            found = self._tips.get(log)
-            # Of the same state, the one that is there has more of its chain decoded.
-            if found is not None and found[0].epoch == tip.epoch and found[0].seq >= tip.seq:
-                return
-            self._drop(log)
-            if size > self.max_bytes // SHARE:
-                return
-            self._tips[log] = (tip, size)
-            self.bytes += size
-            while self.bytes > self.max_bytes:
-                self._drop(next(iter(self._tips)))
+        """Cache *tip*, unless a tip of the same epoch is cached that is as new or newer.
+
+        Of two tips of the same state the cached one has more of its chain decoded.
+        """
+        entry = tip.within(self._max_tip_bytes)
+
+        def is_as_new(cached: tuple[Tip, int]) -> bool:
+            return cached[0].epoch == tip.epoch and cached[0].seq >= tip.seq
+
+        self._tips.put(log, entry, unless=is_as_new)
 
     def drop(self, log: Log) -> None:
-        with self._lock:
-            self._drop(log)
+        """Drop the tip of a log."""
+        self._tips.drop(log)
 
     def drop_thread(self, tenant: str, thread_id: str) -> None:
-        """Forget every log of a thread."""
-        with self._lock:
-            for log in [k for k in self._tips if k[:2] == (tenant, thread_id)]:
-                self._drop(log)
+        """Drop the tips of all logs of a thread."""
+        self._tips.drop_where(lambda log, _: log[:2] == (tenant, thread_id))
 
     def drop_tenant(self, tenant: str) -> None:
-        """Forget every log of a tenant."""
-        with self._lock:
-            for log in [k for k in self._tips if k.tenant == tenant]:
-                self._drop(log)
+        """Drop the tips of all logs of a tenant."""
+        self._tips.drop_where(lambda log, _: log.tenant == tenant)
 
     def __len__(self) -> int:
         return len(self._tips)
-
-    def _drop(self, log: Log) -> None:
-        found = self._tips.pop(log, None)
-        if found is not None:
-            self.bytes -= found[1]

@@ -69,9 +69,9 @@ def to_json_types(value: Any) -> Any:
 
 
 def _unpack(value: Packed) -> Any:
-    from memalchemy.codec.packed import tree
+    from memalchemy.codec.foreign_msgpack import plain_tree
 
-    content = tree(value)
+    content = plain_tree(value)
     if not isinstance(content, Packed):
         return to_json_types(content)
     # An unknown format without bytes stands for no value.
@@ -110,7 +110,7 @@ def highlight(snippet: str, query: str) -> Text:
     """Return *snippet* with the words of *query* highlighted."""
     from rich.text import Text
 
-    from memalchemy.codec.text import is_cjk, query_terms
+    from memalchemy.codec.search_text import is_cjk, query_terms
 
     text = Text(escape_controls(snippet))
     for word in {word for term in query_terms(query) for word in term}:

@@ -10,10 +10,10 @@ from typing import Any
 from memalchemy.contracts import Seconds, StoreItem, check_query
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.keys import check_list, check_namespace
+from memalchemy.search.diversity import diversify, pool_size
+from memalchemy.search.hybrid import Ranked, check_fraction, fuse, fusion_depth
 from memalchemy.store import Store
-from memalchemy.store.diversity import differing, pool_of
 from memalchemy.store.embedding import Embedder
-from memalchemy.store.fusion import FUSED, Ranked, check_share, fused
 
 TEXT = "text"
 
@@ -144,17 +144,16 @@ class VectorStore:
             CapabilityMissing: the database is encrypted, and holds nothing readable to search.
             ValueError: there are vectors, but none of this size.
         """
-        check_share(alpha, "alpha")
-        check_share(mmr, "mmr")
+        check_fraction(alpha, "alpha")
+        check_fraction(mmr, "mmr")
         has_words = query is not None and bool(check_query(query).strip())
         if k <= 0 or not (has_words or embedding is not None):
             return []
         wanted = {"$metadata": dict(filter)} if filter else None
         by_meaning = embedding is not None or self.store.embedder is not None
-        by_words = has_words and (not by_meaning or self.store.db.keyring.reveals("text"))
-        pool = k if mmr is None else pool_of(k)
-        depth = next((most for most in FUSED if pool <= most), pool)
-        depth = depth if by_meaning and by_words else pool
+        by_words = has_words and (not by_meaning or self.store.db.keyring.is_readable("text"))
+        pool = k if mmr is None else pool_size(k)
+        depth = fusion_depth(pool) if by_meaning and by_words else pool
         rankings = []
         if by_words:
             rankings.append(
@@ -176,12 +175,12 @@ class VectorStore:
                 )
             )
         scored = [[Ranked(hit, hit.score or 0.0) for hit in hits] for hits in rankings]
-        ranked = scored[0] if len(scored) == 1 else fused(scored, alpha)
+        ranked = scored[0] if len(scored) == 1 else fuse(scored, alpha)
         minimum = 0.0 if threshold is None else threshold
         found = [one for one in ranked if one.score > 0 and one.score >= minimum]
         if mmr is not None and by_meaning:
             model = self.store.settings.model_of(None)
-            found = await differing(self.store.db, found[:pool], mmr, k, model, connection)
+            found = await diversify(self.store.db, found[:pool], mmr, k, model, connection)
         return [_result(one.item, one.score) for one in found[:k]]
 
     async def get(

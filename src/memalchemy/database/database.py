@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from memalchemy.codec.sealing import Keyring
+from memalchemy.codec.encryption import Keyring
 from memalchemy.database.backend import Backend
 from memalchemy.database.executors.batching import BatchedRow
 from memalchemy.database.executors.host import HostConnection

@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import visitors
 
-from memalchemy.codec.sealing import Keyring
+from memalchemy.codec.encryption import Keyring
 from memalchemy.database.executors.host import HostConnection, run_on_host
 from memalchemy.database.intent import READ, WRITE_ROWS, Intent
 from memalchemy.dialects import Dialect
@@ -100,7 +100,7 @@ class KeyRegistry:
 
     async def _check_and_register(self, backend: Backend, tenant: str) -> None:
         program = partial(_check, backend.dialect, self._keyring, tenant, registers=True)
-        await backend.run(program, intent=_REGISTER if self._keyring.seals else READ)
+        await backend.run(program, intent=_REGISTER if self._keyring.encrypts else READ)
         self._checked.add(tenant)
 
     async def _check_on_host(
@@ -113,7 +113,7 @@ class KeyRegistry:
         # On the host's connection: row policies may hide the registry from memalchemy's own.
         checking = partial(_check, d, keyring, tenant, registers=False)
         is_new = await backend.run(checking, intent=READ, connection=connection)
-        if not is_new and (not keyring.seals or not d.single_writer):
+        if not is_new and (not keyring.encrypts or not d.single_writer):
             self._checked.add(tenant)
             return
         if is_new and not d.single_writer and await self._register_separately(backend, tenant):

@@ -40,7 +40,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL
 
 from memalchemy.codec import vectors
-from memalchemy.codec.items import FieldWords
+from memalchemy.codec.field_terms import FieldTerms
 from memalchemy.column_types import ColumnTypes, Vector
 from memalchemy.dialects.urls import Target
 from memalchemy.errors import CapabilityMissing
@@ -256,7 +256,7 @@ class TextIndexes:
         raise NotImplementedError
 
     def item_scope_binds(
-        self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]
+        self, tenant: str, path: str, below: bool, fields: Sequence[FieldTerms]
     ) -> Mapping[str, Any]:
         """Return the binds for the items of a namespace, with *below* all under it too.
 

@@ -50,7 +50,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.schema import CreateIndex
 
 from memalchemy.codec import vectors
-from memalchemy.codec.items import FieldWords
+from memalchemy.codec.field_terms import FieldTerms
 from memalchemy.column_types import (
     ColumnTypes,
     LogKey,
@@ -320,7 +320,7 @@ class OracleTextIndexes(TextIndexes):
         return select(items.c.namespace, items.c.key).where(_in_scope(items, below)).cte("within")
 
     def item_scope_binds(
-        self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]
+        self, tenant: str, path: str, below: bool, fields: Sequence[FieldTerms]
     ) -> Mapping[str, Any]:
         # Oracle Text indexes one column: words of fields would need a datastore of their own.
         scope = {"scope_tenant": tenant, "scope_path": path}

@@ -66,7 +66,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import TypeEngine
 
 from memalchemy.codec import vectors
-from memalchemy.codec.items import OTHERS, FieldWords
+from memalchemy.codec.field_terms import OTHERS, FieldTerms
 from memalchemy.column_types import (
     ColumnTypes,
     Json,
@@ -383,7 +383,7 @@ class PostgreSQLTextIndexes(TextIndexes):
         return found.cte("within", nesting=True).prefix_with("MATERIALIZED")
 
     def item_scope_binds(
-        self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]
+        self, tenant: str, path: str, below: bool, fields: Sequence[FieldTerms]
     ) -> Mapping[str, Any]:
         # As the index spells it; in a tsquery a lexeme in quotes is data.
         word = f"\x1f{encode_id(tenant)}\x1f{path}".replace("\\", "\\\\").replace("'", "''")

@@ -40,7 +40,7 @@ from sqlalchemy.dialects.sqlite import insert, pysqlite  # noqa: TID251
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
-from memalchemy.codec.items import OTHERS, FieldWords
+from memalchemy.codec.field_terms import OTHERS, FieldTerms
 from memalchemy.column_types import LogKey
 from memalchemy.dialects.base import (
     TEXT_INDEXES,
@@ -307,7 +307,7 @@ class SQLiteTextIndexes(TextIndexes):
         )
 
     def item_scope_binds(
-        self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]
+        self, tenant: str, path: str, below: bool, fields: Sequence[FieldTerms]
     ) -> Mapping[str, Any]:
         # The path of a namespace begins those of all below it, in hexadecimal too.
         word = f"{encode_id(tenant)}\x1f{path}".encode().hex()

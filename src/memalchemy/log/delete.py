@@ -23,7 +23,7 @@ from sqlalchemy import (
     update,
 )
 
-from memalchemy.codec.text import MAX_TEXT
+from memalchemy.codec.search_text import MAX_TEXT
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict
 from memalchemy.keys import encode_id

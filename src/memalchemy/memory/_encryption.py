@@ -18,7 +18,7 @@ NameFunction = Callable[[str, int], str]
 
 def search_mode(store: Store) -> Literal["text", "vector", "hybrid"] | None:
     """Return the mode in which *store* can be searched for a text; ``None`` if in none."""
-    by_words = store.db.keyring.reveals("text")
+    by_words = store.db.keyring.is_readable("text")
     if store.embedder is None:  # a store that has one makes sure that vectors may be readable
         return "text" if by_words else None
     return "hybrid" if by_words else "vector"
@@ -31,7 +31,7 @@ def name_function(store: Store, namespace: Sequence[str]) -> NameFunction:
     write to one namespace, and reads the tables, could try out whether a text is in another.
     """
     keyring = store.db.keyring
-    if not keyring.seals:
-        return keyring.name_of
+    if not keyring.encrypts:
+        return keyring.pseudonym
     prefix = json.dumps([store.db.tenant, *namespace])
-    return lambda text, length: keyring.name_of(prefix + text, length)
+    return lambda text, length: keyring.pseudonym(prefix + text, length)

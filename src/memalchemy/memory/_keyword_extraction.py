@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from memalchemy.codec.sealing import PLAIN
+from memalchemy.codec.encryption import NO_KEYS
 from memalchemy.memory._encryption import NameFunction
 from memalchemy.memory.memories import Memory, MemoryType
 from memalchemy.messages import is_prompt, text_of
@@ -63,7 +63,7 @@ _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 
 
 def keyword_memories(
-    messages: Iterable[Any], name_of: NameFunction = PLAIN.name_of
+    messages: Iterable[Any], name_of: NameFunction = NO_KEYS.pseudonym
 ) -> list[Memory]:
     """Extract memories from messages, in their order; the same ones each time.
 

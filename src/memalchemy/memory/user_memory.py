@@ -345,7 +345,7 @@ class UserMemoryStore:
 
         Facts that were extracted before encryption, or under another key, have other ids.
         """
-        if not self.store.db.keyring.seals:
+        if not self.store.db.keyring.encrypts:
             return {}
         return {
             normalised_words(fact.content): fact.memory_id

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memalchemy.codec import text
+from memalchemy.codec.search_text import texts_in
 from memalchemy.errors import InvalidArgument, StoreCapabilityError
 from memalchemy.keys import check_name
 from memalchemy.search.vectors import check_vector
@@ -43,7 +43,7 @@ def texts_of(value: Any, index: bool | Sequence[str]) -> list[Text]:
     if index is False:
         return []
     if index is True:
-        whole = "\n".join(text.strings(value))
+        whole = "\n".join(texts_in(value))
         return [Text(WHOLE, 0, whole)] if whole.strip() else []
     if isinstance(index, str):
         raise TypeError("index is True, False or a list of fields, not one string")
@@ -82,7 +82,7 @@ def _parts(found: Any) -> list[str]:
         return [found]
     if isinstance(found, (list, tuple)) and all(isinstance(one, str) for one in found):
         return list(found)
-    joined = "\n".join(text.strings(found))
+    joined = "\n".join(texts_in(found))
     return [joined] if joined else []
 
 

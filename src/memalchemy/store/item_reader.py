@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from memalchemy.codec.items import FieldWords
-from memalchemy.codec.packing import unpacked_size
-from memalchemy.codec.sealing import Keyring
+from memalchemy.codec.compression import decompressed_size
+from memalchemy.codec.encryption import Keyring
+from memalchemy.codec.field_terms import FieldTerms
 from memalchemy.contracts import StoreItem
 from memalchemy.database import READ_REPLICA, Database, HostConnection, off_loop
 from memalchemy.errors import TooLarge
@@ -21,8 +21,8 @@ from memalchemy.events import Event
 from memalchemy.filters import Filter
 from memalchemy.keys import encode_id, encode_namespace
 from memalchemy.log.scan import PAGE, ask, scan
-from memalchemy.search.items import narrowed_items
 from memalchemy.search.scope import Place, key_lists, scope_binds
+from memalchemy.search.text import narrowed_items
 from memalchemy.statements import Program
 from memalchemy.store import read
 
@@ -121,11 +121,11 @@ class ItemReader:
         """The rows of a statement."""
         return await ask(self.db, statement, binds, self.connection, event=self.event, stale=True)
 
-    def field_words(self) -> list[FieldWords]:
+    def field_words(self) -> list[FieldTerms]:
         """The words of fields that an item which passes the filter may have, if any are stored."""
-        if self.filter is None or not self.db.keyring.reveals("fields"):
+        if self.filter is None or not self.db.keyring.is_readable("fields"):
             return []
-        return [FieldWords.of(path, values) for path, values in self.filter.equalities()]
+        return [FieldTerms.of(path, values) for path, values in self.filter.equalities()]
 
     def narrowed(self) -> Callable[[int], Program[Sequence[Place] | None]] | None:
         """The items that may pass the filter, if an index knows: a program that gives them.
@@ -196,7 +196,7 @@ class Answer:
             yield await off_loop(weight, partial(self._decoded, some, size))
 
     def _decoded(self, rows: Sequence[Any], size: int) -> Found:
-        if self.keyring.seals:  # how large a value is, is not known before it is opened
+        if self.keyring.encrypts:  # how large a value is, is not known before it is opened
             return [found for row in rows for found in self._opened(row)]
         if self.wanted is None:
             self._take(size)
@@ -209,7 +209,7 @@ class Answer:
 
     def _opened(self, row: Any) -> Found:
         sealed = read.opened(row, self.keyring)
-        size = unpacked_size(sealed.payload)
+        size = decompressed_size(sealed.payload)
         if self.wanted is None:
             self._take(size)
         item = read.item_of(row, sealed)
@@ -244,7 +244,7 @@ def _pieces(rows: Sequence[Any]) -> Iterator[tuple[Sequence[Any], int]]:
 
 def _size(row: Any) -> int:
     """Bytes of a row's value, unpacked; of a sealed one, as it is stored."""
-    return unpacked_size(bytes(row.value))
+    return decompressed_size(bytes(row.value))
 
 
 async def taken(found: AsyncGenerator[T], limit: int) -> list[T]:

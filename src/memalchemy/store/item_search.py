@@ -1,4 +1,4 @@
-"""Searching items: by words, by meaning, by both. SQL ranks; Python decides about a filter."""
+"""Search items by text, by vector or by both; rank in SQL, and apply filters in Python."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from memalchemy.codec import text
+from memalchemy.codec.search_text import query_terms
 from memalchemy.contracts import SearchPlan
 from memalchemy.database import off_loop
 from memalchemy.errors import InvalidArgument
-from memalchemy.search.items import search_items
-from memalchemy.search.relevance import CANDIDATES, Ranking
+from memalchemy.search.hybrid import Ranked, fuse, fusion_depth
 from memalchemy.search.scope import scope_binds
-from memalchemy.search.vectors import Metric, Wanted, nearest
+from memalchemy.search.text import CANDIDATES, BM25Ranking, search_items
+from memalchemy.search.vectors import Metric, VectorQuery, nearest
 from memalchemy.store import read
-from memalchemy.store.fusion import FUSED, Ranked, fused
 from memalchemy.store.item_reader import ItemReader
 
 PAGE = 100
-"""Candidates that are looked at together, where a filter may drop some; at first."""
+"""Hits of the first page that a filter is applied to."""
 
-LARGEST_PAGE = 20_000
+MAX_PAGE = 20_000
+"""Hits of one page of a text search."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemSearch:
-    """Search the items of a reader for words, or for a vector, or for both."""
+    """Search of the items of a reader by text, by vector, or by both."""
 
     items: ItemReader
     query: str | None
@@ -39,26 +39,26 @@ class ItemSearch:
     metric: Metric
     threshold: float | None
     plans: list[SearchPlan]
-    """How it was found: a plan is added by each ranking."""
+    """Filled with a plan by each ranking."""
 
     async def best(self, mode: str, limit: int, alpha: float | None = None) -> list[Ranked]:
-        """The best *limit* items by ``text``, ``vector`` or ``hybrid``, best first."""
+        """Return the best *limit* items by ``text``, ``vector`` or ``hybrid``, the best first."""
         if mode == "hybrid":
-            most = next((depth for depth in FUSED if limit <= depth), limit)
+            depth = fusion_depth(limit)
             both = [
-                await _gathered(self._by_words(most), most),
-                await _gathered(self._by_meaning(most), most),
+                await _first(self._by_text(depth), depth),
+                await _first(self._by_vector(depth), depth),
             ]
-            found = fused(both, alpha)
+            found = fuse(both, alpha)
             self.plans.append(SearchPlan("hybrid", "both rankings, fused by reciprocal rank"))
         else:
-            ranking = self._by_words if mode == "text" else self._by_meaning
-            found = await _gathered(ranking(limit), limit)
+            ranking = self._by_text if mode == "text" else self._by_vector
+            found = await _first(ranking(limit), limit)
         least = -math.inf if self.threshold is None else self.threshold
         return [one for one in found if one.score >= least][:limit]
 
-    async def _by_words(self, limit: int) -> AsyncGenerator[list[Ranked]]:
-        terms = text.query_terms(self.query or "")
+    async def _by_text(self, limit: int) -> AsyncGenerator[list[Ranked]]:
+        terms = query_terms(self.query or "")
         self.plans.append(
             SearchPlan("text", "an index of words, and of the namespace", {"terms": len(terms)})
         )
@@ -74,15 +74,15 @@ class ItemSearch:
         }
         binds |= scope_binds(db.tenant, items.path, items.below)
         binds |= d.text.item_scope_binds(db.tenant, items.path, items.below, items.field_words())
-        ranking, weighed = Ranking(terms), True
+        ranking, weighed = BM25Ranking(terms), True
         while True:
             rows = await items.ask(search_items(d, below=items.below, weighed=weighed), binds)
             size = sum(len(row.opening or "") for row in rows) if weighed else 0
-            ranked = await off_loop(size, partial(ranking.page, rows))
+            ranked = await off_loop(size, partial(ranking.rank, rows))
             whole = weighed and bool(rows) and rows[0].codec is not None
             at = 0
             while at < len(ranked):
-                # Where a filter drops most, few large pages cost less.
+                # Where a filter drops most items, few large pages cost less than many small ones.
                 size = limit if items.filter is None else max(limit, PAGE, at)
                 page = ranked[at : at + size]
                 at += len(page)
@@ -94,29 +94,29 @@ class ItemSearch:
                 return
             weighed = False
             binds["p_offset"] += len(rows)
-            # Each page ranks anew.
-            binds["p_limit"] = min(max(4 * binds["p_limit"], limit), LARGEST_PAGE)
+            # The database ranks anew for each page.
+            binds["p_limit"] = min(max(4 * binds["p_limit"], limit), MAX_PAGE)
 
-    async def _by_meaning(self, limit: int) -> AsyncGenerator[list[Ranked]]:
+    async def _by_vector(self, limit: int) -> AsyncGenerator[list[Ranked]]:
         if self.vector is None or not limit:
             return
         items = self.items
-        wanted = Wanted(
+        query = VectorQuery(
             tenant=items.db.tenant,
             path=items.path,
             below=items.below,
             model=self.model,
             vector=self.vector,
             metric=self.metric,
-            among=items.narrowed(),
+            candidates=items.narrowed(),
         )
         ranking = nearest(
             items.db,
-            wanted,
+            query,
             datetime.now(UTC),
             connection=items.connection,
             event=items.event,
-            stale=True,
+            replica_ok=True,
         )
         size = limit if items.filter is None else max(limit, PAGE)
         near = await ranking.page(size)
@@ -136,7 +136,7 @@ class ItemSearch:
             near = await ranking.page(size)
 
     async def _has_vectors(self) -> bool:
-        """Whether there are vectors of the model.
+        """Return whether there are vectors of the model.
 
         Raises:
             ValueError: they are of another size, so nothing would ever be found.
@@ -153,8 +153,8 @@ class ItemSearch:
         return bool(rows)
 
 
-async def _gathered(pages: AsyncGenerator[list[Ranked]], limit: int) -> list[Ranked]:
-    """The first of *pages*, at most *limit*; no page beyond them is asked for."""
+async def _first(pages: AsyncGenerator[list[Ranked]], limit: int) -> list[Ranked]:
+    """Return the first *limit* items of *pages*; no page beyond them is asked for."""
     some: list[Ranked] = []
     async with aclosing(pages):
         while len(some) < limit and (page := await anext(pages, None)) is not None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import orjson
 
-from memalchemy.codec.sealing import Keyring
+from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.values import encode_value, from_jsonable, jsonable
 from memalchemy.contracts import UNSET, StoreItem
 from memalchemy.database import OFF_LOOP_BYTES, READ, WRITE, Database, off_loop
@@ -26,7 +26,7 @@ from memalchemy.errors import Conflict, NotSerialisable, TooLarge
 from memalchemy.events import operation
 from memalchemy.keys import check_name, encode_namespace
 from memalchemy.search.scope import Place, key_lists
-from memalchemy.search.vectors import check_vector
+from memalchemy.search.vectors import check_vector, vectors_of_items
 from memalchemy.statements import Program
 from memalchemy.store import read, write
 from memalchemy.store.embedding import check_field
@@ -306,7 +306,7 @@ async def _written(
         event.payload_bytes = sum(len(line.row["p_value"]) for line in good)
         some = next((line.vectors for line in good if line.vectors), [])
         if some:
-            db.keyring.check_reveals("vectors", "an import of vectors", store="Store")
+            db.keyring.check_readable("vectors", "an import of vectors", store="Store")
         native = await stores_natively(db, some, None, event)
         for attempts_left in reversed(range(ATTEMPTS)):
             try:
@@ -363,7 +363,7 @@ async def _vectors_of(db: Database, page: list[StoreItem]) -> dict[Place, list[d
         rows: list[Any] = []
         for listed in key_lists(db.dialect, places):
             binds = {"k_tenant": db.tenant} | listed
-            rows += yield read.vectors_of_items(db.dialect), binds
+            rows += yield vectors_of_items(db.dialect), binds
         return rows
 
     rows = await db.run(program, READ)

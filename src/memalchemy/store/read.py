@@ -19,8 +19,8 @@ from sqlalchemy import (
     select,
 )
 
-from memalchemy.codec.items import decode_item, decode_items
-from memalchemy.codec.sealing import Keyring, Sealed
+from memalchemy.codec.encryption import Keyring, StoredPayload
+from memalchemy.codec.payloads import decode_payload, decode_payloads
 from memalchemy.contracts import StoreItem
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted, about
@@ -46,10 +46,10 @@ def item(row: Any, keyring: Keyring) -> StoreItem:
 
 def items(rows: Sequence[Any], keyring: Keyring) -> list[StoreItem]:
     """`item` of each row: all at once, where nothing is sealed."""
-    if not keyring.seals:
+    if not keyring.encrypts:
         payloads = [bytes(row.value) for row in rows]
         try:
-            values = decode_items(
+            values = decode_payloads(
                 payloads, [row.checksum for row in rows], [row.codec for row in rows]
             )
             return list(map(_with_value, rows, values))
@@ -76,22 +76,22 @@ def value(row: Any, keyring: Keyring) -> Any:
     return _decoded(row, opened(row, keyring))
 
 
-def opened(row: Any, keyring: Keyring) -> Sealed:
+def opened(row: Any, keyring: Keyring) -> StoredPayload:
     """The payload of such a row, opened; an error says of which item."""
     try:
-        return keyring.open(row.codec, row.checksum, bytes(row.value))
+        return keyring.decrypt(row.codec, row.checksum, bytes(row.value))
     except (Corrupt, KeyMissing, NotEncrypted) as error:
         raise about(error, f"the item {row.key!r} in {row.namespace}") from error
 
 
-def item_of(row: Any, payload: Sealed) -> StoreItem:
+def item_of(row: Any, payload: StoredPayload) -> StoreItem:
     """The item of such a row, of which the payload was `opened`."""
     return _with_value(row, _decoded(row, payload))
 
 
-def _decoded(row: Any, payload: Sealed) -> Any:
+def _decoded(row: Any, payload: StoredPayload) -> Any:
     try:
-        return decode_item(payload.payload, payload.checksum, payload.codec)
+        return decode_payload(payload.payload, payload.checksum, payload.codec)
     except Corrupt as error:
         raise about(error, f"the item {row.key!r} in {row.namespace}") from error
 
@@ -175,15 +175,15 @@ def list_paths(d: Dialect) -> Executable:
     later = ITEMS.alias("later")
 
     def least(above: ColumnElement[Any], *more: ColumnElement[bool]) -> ColumnElement[Any]:
-        house = and_(
-            later.c.namespace >= _bind("house", ITEMS.c.namespace),
-            later.c.namespace < _bind("house_end", ITEMS.c.namespace),
+        internal = and_(
+            later.c.namespace >= _bind("internal", ITEMS.c.namespace),
+            later.c.namespace < _bind("internal_end", ITEMS.c.namespace),
         )
         found = select(func.min(later.c.namespace)).where(
             later.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type),
             above,
             later.c.namespace < _bind("high", ITEMS.c.namespace),
-            not_(house),
+            not_(internal),
             live_item(later),
             *more,
         )
@@ -203,14 +203,6 @@ def read_vector(d: Dialect) -> Executable:
     same = [EMBEDDINGS.c[name] == _bind(name, EMBEDDINGS.c[name]) for name in names]
     alive = select(literal_column("1")).where(of_item(ITEMS), live_item()).exists()
     return select(EMBEDDINGS.c.vector).where(of_item(EMBEDDINGS), *same, alive)
-
-
-@statement()
-def vectors_of_items(d: Dialect) -> Executable:
-    """The vectors of the items that ``p_keys`` lists, of one tenant and of every model."""
-    names = ("namespace", "key", "field", "model", "part", "vector")
-    tenant = EMBEDDINGS.c.tenant == bindparam("k_tenant", type_=EMBEDDINGS.c.tenant.type)
-    return select(*(EMBEDDINGS.c[name] for name in names)).where(tenant, is_listed(d, EMBEDDINGS))
 
 
 @statement(below=(False, True))

@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from memalchemy.codec import items as codec
-from memalchemy.codec.sealing import Keyring
+from memalchemy.codec.encryption import Keyring
+from memalchemy.codec.field_terms import OTHERS, field_terms
+from memalchemy.codec.payloads import VALUE_CODEC, encode_payload
+from memalchemy.codec.search_text import item_search_text
 from memalchemy.contracts import Seconds, to_timedelta
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Corrupt, InvalidArgument
 from memalchemy.events import Event
 from memalchemy.keys import check_name, encode_namespace
 from memalchemy.metadata import check_metadata
-from memalchemy.search.distances import look
 from memalchemy.search.scope import ITEM_KEY
-from memalchemy.search.vectors import Metric
+from memalchemy.search.vectors import Metric, vector_support
 from memalchemy.store.embedding import Embedder, Index, check_field, embed, no_embedder, texts_of
 from memalchemy.store.write import VectorRow
 
@@ -56,20 +57,20 @@ class Settings:
             NotSerialisable, TooLarge, TypeError, ValueError: it cannot be stored.
         """
         checked = check_metadata(metadata)
-        payload, checksum = codec.encode_item(value)
-        stored = self.keyring.seal(codec.CODEC, checksum, payload)
-        indexed = self.index_text and self.keyring.reveals("text")
+        payload, checksum = encode_payload(value)
+        stored = self.keyring.encrypt(VALUE_CODEC, checksum, payload)
+        indexed = self.index_text and self.keyring.is_readable("text")
         life = self.life_of(namespace, ttl)
         return {
             "p_now": now,
             "p_meta": checked,
             "p_codec": stored.codec,
             "p_checksum": stored.checksum,
-            "p_search_text": codec.search_text(value, checked) if indexed else None,
+            "p_search_text": item_search_text(value, checked) if indexed else None,
             "p_field_terms": (
-                codec.field_terms(value, checked, self.named)
-                if self.keyring.reveals("fields")
-                else codec.OTHERS
+                field_terms(value, checked, self.named)
+                if self.keyring.is_readable("fields")
+                else OTHERS
             ),
             "p_updated_at": now,
             "p_expires_at": None if life is None else now + life,
@@ -88,7 +89,7 @@ class Settings:
             return [[] for _ in values]
         if self.embedder is None:
             raise no_embedder("index=")
-        self.keyring.check_reveals("vectors", "index=", store="Store")
+        self.keyring.check_readable("vectors", "index=", store="Store")
         texts = [texts_of(value, wanted) for value in values]
         vectors = iter(await embed(self.embedder, (one.text for of in texts for one in of)))
         return [[VectorRow(t.field, self.model, t.part, next(vectors)) for t in of] for of in texts]
@@ -158,4 +159,4 @@ async def stores_natively(
     """How *vectors* are written, if there are any: asked of the database once in a while."""
     if not vectors or not db.dialect.vectors.computes_distances:
         return True
-    return (await look(db, connection, event, stale=False)).native
+    return (await vector_support(db, connection, event, replica_ok=False)).native

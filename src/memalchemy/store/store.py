@@ -47,7 +47,9 @@ from memalchemy.filters import Filter
 from memalchemy.keys import check_list, check_name, decode_namespace, encode_namespace
 from memalchemy.log.scan import ask
 from memalchemy.metadata import check_metadata
-from memalchemy.search.scope import OWN, Place, key_lists, scope_binds
+from memalchemy.search.diversity import diversify, pool_size
+from memalchemy.search.hybrid import check_fraction
+from memalchemy.search.scope import INTERNAL_RANGE, Place, key_lists, scope_binds
 from memalchemy.search.vectors import METRICS, Metric, check_vector
 from memalchemy.statements import Program
 from memalchemy.store import read, write
@@ -59,9 +61,7 @@ from memalchemy.store.compare_and_swap import (
     not_as_expected,
     settled,
 )
-from memalchemy.store.diversity import differing, pool_of
 from memalchemy.store.embedding import Embedder, Index, check_field, embed, no_embedder, rows_of
-from memalchemy.store.fusion import check_share
 from memalchemy.store.item_reader import ItemReader, taken
 from memalchemy.store.item_search import ItemSearch
 from memalchemy.store.settings import (
@@ -148,7 +148,7 @@ class Store:
         if index and embedder is None:
             raise no_embedder("index=")
         if index or (index is None and embedder is not None):
-            db.keyring.check_reveals("vectors", "a store with an embedder", store="Store")
+            db.keyring.check_readable("vectors", "a store with an embedder", store="Store")
         self._settings = Settings(
             keyring=db.keyring,
             embedder=embedder,
@@ -183,8 +183,8 @@ class Store:
     def capabilities(self) -> StoreCapabilities:
         """What it can do: everything, but searches in what may not be stored readable."""
         return StoreCapabilities(
-            search=self.db.keyring.reveals("text"),
-            semantic_search=self.db.keyring.reveals("vectors"),
+            search=self.db.keyring.is_readable("text"),
+            semantic_search=self.db.keyring.is_readable("vectors"),
             ttl=True,
             list_namespaces=True,
             batch_operations=True,
@@ -293,7 +293,7 @@ class Store:
         """
         check_expected(expected_version, or_item=False)
         name = self._settings.model_of(model)
-        self.db.keyring.check_reveals("vectors", "embedding=", store="Store")
+        self.db.keyring.check_readable("vectors", "embedding=", store="Store")
         vectors = rows_of(embedding, name)
         values = item_binds(self.db, namespace, key) | {"p_now": datetime.now(UTC)}
         d = self.db.dialect
@@ -800,8 +800,8 @@ class Store:
             "k_tenant": self.db.tenant,
             "p_low": low,
             "p_high": low[:-1] + "0",
-            "p_house": OWN[0],
-            "p_house_end": OWN[1],
+            "p_internal": INTERNAL_RANGE[0],
+            "p_internal_end": INTERNAL_RANGE[1],
             "p_limit": check_limit(limit),
         }
         if after is not None:
@@ -878,8 +878,8 @@ class Store:
                 raise InvalidArgument("embedding= is for the modes vector and hybrid")
             mode = "vector"
         _check_threshold(threshold)
-        check_share(alpha, "alpha")
-        check_share(mmr, "mmr")
+        check_fraction(alpha, "alpha")
+        check_fraction(mmr, "mmr")
         if alpha is not None and mode != "hybrid":
             raise InvalidArgument("alpha= is for the mode hybrid")
         if mmr is not None and mode == "text":
@@ -892,15 +892,15 @@ class Store:
                 items = await taken(reader.in_order("newest", None, most), most)
             return _hits([_hit(item, None) for item in items[offset:]], [_LISTED], explain)
         if mode != "vector":
-            self.db.keyring.check_reveals("text", "a search by words", store="Store")
+            self.db.keyring.check_readable("text", "a search by words", store="Store")
         vector = await self._vector(query, embedding) if mode != "text" else None
         with operation("store.search", **self._about(namespace)) as event:
             name = self._settings.model_of(model)
             reader = ItemReader(self.db, path, prefix, wanted, connection, event)
             search = ItemSearch(reader, query, vector, name, self.metric, threshold, [])
-            found = await search.best(mode, most if mmr is None else pool_of(most), alpha)
+            found = await search.best(mode, most if mmr is None else pool_size(most), alpha)
             if mmr is not None:
-                found = await differing(self.db, found, mmr, most, name, connection, event)
+                found = await diversify(self.db, found, mmr, most, name, connection, event)
         return _hits([_hit(one.item, one.score) for one in found[offset:]], search.plans, explain)
 
     async def search_many(
@@ -969,7 +969,7 @@ class Store:
             filters.append({"$metadata": metadata_filter})
         wanted = Filter.parse({"$and": filters} if filters else None)
         vector = check_vector(query_embedding, "query_embedding")
-        self.db.keyring.check_reveals("vectors", "a search by meaning", store="Store")
+        self.db.keyring.check_readable("vectors", "a search by meaning", store="Store")
         with operation("store.search", **self._about(namespace)) as event:
             name = self._settings.model_of(model)
             reader = ItemReader(self.db, path, prefix, wanted, connection, event)
@@ -983,7 +983,7 @@ class Store:
         if embedding is not None:
             if index:
                 raise TypeError("give index= or embedding=, not both")
-            self.db.keyring.check_reveals("vectors", "embedding=", store="Store")
+            self.db.keyring.check_readable("vectors", "embedding=", store="Store")
             return rows_of(embedding, self._settings.model)
         (vectors,) = await self._settings.vectors_of([value], index)
         return vectors
@@ -998,7 +998,7 @@ class Store:
                 whole = wanted is None or isinstance(wanted, (bool, str))
                 to_embed.setdefault(wanted if whole else tuple(wanted), []).append(at)  # type: ignore[arg-type]
                 continue
-            self.db.keyring.check_reveals("vectors", "embedding=", store="Store")
+            self.db.keyring.check_readable("vectors", "embedding=", store="Store")
             try:
                 found[at] = rows_of(one.embedding, self._settings.model)
             except (TypeError, ValueError) as error:
@@ -1011,7 +1011,7 @@ class Store:
         return found
 
     async def _vector(self, query: str | None, embedding: Any | None) -> Any:
-        self.db.keyring.check_reveals("vectors", "a search by meaning", store="Store")
+        self.db.keyring.check_readable("vectors", "a search by meaning", store="Store")
         if embedding is not None:
             return check_vector(embedding)
         if self._settings.embedder is None:

@@ -32,7 +32,7 @@ from memalchemy.contracts import UNSET, StoreItem, Unset, check_position
 from memalchemy.dialects import Dialect
 from memalchemy.errors import UniqueViolation
 from memalchemy.keys import encode_id
-from memalchemy.search.counting import count_change
+from memalchemy.search.cache_versions import count_change
 from memalchemy.search.scope import (
     EMBEDDINGS,
     ITEM_KEY,

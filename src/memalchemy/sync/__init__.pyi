@@ -11,7 +11,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from memalchemy.checkpoints.retention import Watch
-from memalchemy.codec.sealing import Keyring
+from memalchemy.codec.encryption import Keyring
 from memalchemy.collections.key_value import KeyValueEntry
 from memalchemy.collections.vector_store import MemoryResult
 from memalchemy.context.manager import ConversationManager

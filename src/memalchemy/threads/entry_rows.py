@@ -7,9 +7,14 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from memalchemy.codec import items as codec
-from memalchemy.codec import text
-from memalchemy.codec.sealing import Keyring
+from memalchemy.codec.encryption import Keyring
+from memalchemy.codec.payloads import (
+    VALUE_CODEC,
+    decode_payload,
+    decode_payloads,
+    encode_payload,
+)
+from memalchemy.codec.search_text import item_search_text, snippet
 from memalchemy.codec.values import frozen, is_heavy
 from memalchemy.contracts import Entry, EntryHit, check_time
 from memalchemy.database import OFF_LOOP_BYTES
@@ -44,13 +49,13 @@ def rows_of(
 
 def encoded(value: Any, index_text: bool, keyring: Keyring) -> Row:
     """What is bound for a value alone."""
-    payload, checksum = codec.encode_item(value)
-    stored = keyring.seal(codec.CODEC, checksum, payload)
-    indexed = index_text and keyring.reveals("text")
+    payload, checksum = encode_payload(value)
+    stored = keyring.encrypt(VALUE_CODEC, checksum, payload)
+    indexed = index_text and keyring.is_readable("text")
     return {
         "p_codec": stored.codec,
         "p_checksum": stored.checksum,
-        "p_search_text": codec.search_text(value, {}) if indexed else None,
+        "p_search_text": item_search_text(value, {}) if indexed else None,
         "p_payload": stored.payload,
     }
 
@@ -94,7 +99,7 @@ def hit(row: Any, score: float, terms: list[list[str]], keyring: Keyring) -> Ent
         row.stored_at,
         row.thread_id,
         score,
-        text.snippet(row.search_text, terms),
+        snippet(row.search_text, terms),
     )
 
 
@@ -112,9 +117,9 @@ def values(
         Corrupt: a payload is not what was stored; the message names thread and position.
         KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
     """
-    if not keyring.seals:
+    if not keyring.encrypts:
         try:
-            return codec.decode_items(payloads, checksums, codecs)
+            return decode_payloads(payloads, checksums, codecs)
         except Corrupt:
             pass  # which of them it is, and what is wrong with it, is found one by one
     one = partial(_value, thread_id, keyring)
@@ -125,8 +130,8 @@ def _value(
     thread_id: str, keyring: Keyring, position: int, tag: str, checksum: int, payload: bytes
 ) -> Any:
     try:
-        stored = keyring.open(tag, checksum, bytes(payload))
-        return codec.decode_item(stored.payload, stored.checksum, stored.codec)
+        stored = keyring.decrypt(tag, checksum, bytes(payload))
+        return decode_payload(stored.payload, stored.checksum, stored.codec)
     except MemalchemyError as error:
         raise about(error, f"entry {position} of thread {thread_id!r}") from error
 

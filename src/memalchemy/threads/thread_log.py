@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Executable
 
-from memalchemy.codec import text
-from memalchemy.codec.sealing import Keyring
+from memalchemy.codec.encryption import Keyring
+from memalchemy.codec.search_text import query_terms
 from memalchemy.contracts import (
     UNSET,
     Entry,
@@ -62,8 +62,7 @@ from memalchemy.log import (
     second_of,
 )
 from memalchemy.log.entries import remove_all
-from memalchemy.search.entries import find_entries
-from memalchemy.search.relevance import Scored
+from memalchemy.search.text import ScoredRow, find_entries
 from memalchemy.statements import Answer, Program
 from memalchemy.threads import entry_rows
 
@@ -182,6 +181,8 @@ class ThreadLog:
         Their positions are new ones. Otherwise as `append`; without entries it cuts off the end.
         Another log of the thread, *clearing*, loses its entries in the same transaction.
         """
+        if clearing is not None and not isinstance(clearing, ThreadLog):
+            raise TypeError(f"clearing is a ThreadLog, not {type(clearing).__name__}")
         given = list(entries) if isinstance(entries, list) else [entries]
         return await self._place(
             "thread.replace",
@@ -531,8 +532,8 @@ class ThreadLog:
             CapabilityMissing: the database is encrypted, and holds no readable words.
         """
         limit = check_limit(limit)
-        self.db.keyring.check_reveals("text", "a search")
-        terms = text.query_terms(check_query(query))
+        self.db.keyring.check_readable("text", "a search")
+        terms = query_terms(check_query(query))
         if not terms or not limit:
             return []
         d = self.db.dialect
@@ -798,7 +799,7 @@ def _position(position: object, name: str) -> int:
     return max(min(position, entries.EVERYTHING), -1)
 
 
-def _hits(found: Sequence[Scored], terms: list[list[str]], keyring: Keyring) -> list[EntryHit]:
+def _hits(found: Sequence[ScoredRow], terms: list[list[str]], keyring: Keyring) -> list[EntryHit]:
     return [entry_rows.hit(row, score, terms, keyring) for score, row in found]
 
 

@@ -34,9 +34,9 @@ async def generate_key(ctx: Context) -> None:
     A key is 32 bytes as URL-safe base64, the same as a Fernet key. Store it where only your
     programs can read it: without its key, encrypted data is lost.
     """
-    from memalchemy.codec import sealing
+    from memalchemy.codec import encryption
 
-    key = sealing.generate_key()
+    key = encryption.generate_key()
     if ctx.as_json:
         ctx.terminal.print_json({"key": key})
     else:
@@ -75,7 +75,7 @@ async def rotate_keys(
 
     ctx.refuse_two_tenants(all_tenants=all_tenants)
     async with ctx.database() as db:
-        if not db.keyring.seals:
+        if not db.keyring.encrypts:
             raise UsageError(
                 "rotate-keys needs the keys, the new one first: use --keys-file FILE or set "
                 f"{KEYS_VARIABLE}. `memalchemy generate-key` makes a key"

@@ -402,13 +402,12 @@ def _print_hits(ctx: Context, hits: SearchHits, query: str | None, *, prefix: bo
 
 def _excerpt(item: StoreItem, query: str | None) -> Any:
     """Return the text round the first word of *query*, or the value if there is none."""
-    from memalchemy.codec import text
-    from memalchemy.codec.items import search_text
+    from memalchemy.codec.search_text import item_search_text, query_terms, snippet
 
-    words = search_text(item.value, item.metadata) if query else None
-    if not words or not query:
+    text = item_search_text(item.value, item.metadata) if query else None
+    if not text or not query:
         return shorten(item.value)
-    return highlight(text.snippet(words, text.query_terms(query)), query)
+    return highlight(snippet(text, query_terms(query)), query)
 
 
 @command("sweep", example="memalchemy --db sqlite:///agent.db store sweep")

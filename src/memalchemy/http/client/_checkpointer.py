@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Self
-from uuid import uuid4
 
 from memalchemy.codec.values import frozen, is_heavy, jsonable
 from memalchemy.contracts import (
@@ -29,7 +28,7 @@ from memalchemy.http import wire
 from memalchemy.http._offload import offload
 from memalchemy.http.client._remote import RemoteServer
 from memalchemy.http.client._transport import Transport, malformed
-from memalchemy.keys import check_name, check_thread_id
+from memalchemy.keys import check_name, check_thread_id, new_checkpoint_id
 from memalchemy.mapping import check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata
 
@@ -145,7 +144,8 @@ class HTTPCheckpointer:
             CapabilityMissing: the server does not take one of them; nothing was sent.
         """
         path = _thread_path(thread_id) + "/checkpoints"
-        checkpoint_id = check_name(checkpoint_id, "checkpoint_id") if checkpoint_id else uuid4().hex
+        name = check_name(checkpoint_id, "checkpoint_id") if checkpoint_id else None
+        checkpoint_id = name or new_checkpoint_id()
         mapping, fallback = to_mapping(state)
         if is_heavy([mapping]):  # the caller may change it while a thread encodes it
             mapping = {key: frozen(value) for key, value in mapping.items()}

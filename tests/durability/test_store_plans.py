@@ -64,7 +64,7 @@ def statements(d: Dialect) -> dict[str, tuple[Executable, dict[str, Any]]]:
     narrowed = dict(d.text.item_scope_binds("default", "/space 7/", False, fields))
     return {
         "one item": (read.read_item(d), {}),
-        "items by their keys": (read.read_items(d), {"p_keys": keys}),
+        "items by their keys": (read.read_items(d), keys),
         "keys of a namespace": (read.list_keys(d, after=True), {}),
         "the newest": (read.list_items(d, order="newest", below=False, after=True), {}),
         "items by key, below": (read.list_items(d, order="key", below=True, after=True), {}),
@@ -72,8 +72,8 @@ def statements(d: Dialect) -> dict[str, tuple[Executable, dict[str, Any]]]:
         "words, unranked": (search_items(d, below=False, weighed=False), terms | scope),
         "fields": (narrowed_items(d, below=False), narrowed),
         "namespaces": (read.list_paths(d), {}),
-        "vectors to drop": (write.drop_vectors_of(d), {"p_keys": keys}),
-        "which are alive": (live_items(d), {"p_keys": keys}),
+        "vectors to drop": (write.drop_vectors_of(d), keys),
+        "which are alive": (live_items(d), keys),
     }
 
 

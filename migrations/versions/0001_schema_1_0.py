@@ -4,12 +4,15 @@ Revision ID: 0001
 Revises:
 
 Frozen: it imports nothing of memalchemy's schema, so it builds the same tables in ten years. The
-drift test holds it against `memalchemy.schema`.
+drift test holds it against `memalchemy.schema`. Only a third party's dialect has a say in it, for
+its own database: by its column types, and by `create_extras` and `drop_extras`.
 
 SQLite may renumber the implicit rowids of a table, at VACUUM and when a dump is restored, and the
 text indexes and the caches of vectors refer to rows by them. So these tables have an explicit
 INTEGER PRIMARY KEY named ``rowid``, which keeps its values.
 """
+
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -89,14 +92,20 @@ def upgrade() -> None:
     _refuse_foreign_tables()
     _create_tables(_vector_type())
     _create_indexes()
-    {"sqlite": _sqlite_extras, "postgresql": _postgresql_extras, "oracle": _oracle_extras}[
-        _dialect()
-    ]()
+    maintenance = _options()["memalchemy_dialect"].maintenance
+    if not maintenance.create_extras(revision, op, _schema()):
+        extras = {
+            "sqlite": _sqlite_extras,
+            "postgresql": _postgresql_extras,
+            "oracle": _oracle_extras,
+        }
+        extras.get(_dialect(), _no_extras)()
 
 
 def downgrade() -> None:
     _refuse_rows()
-    if _dialect() == "sqlite":
+    maintenance = _options()["memalchemy_dialect"].maintenance
+    if not maintenance.drop_extras(revision, op, _schema()) and _dialect() == "sqlite":
         for index in INDEXES:
             op.execute(f"DROP TABLE {index}")
     for table in ("embeddings", "store_items", "deltas", "checkpoints", "threads"):
@@ -104,7 +113,15 @@ def downgrade() -> None:
 
 
 def _dialect() -> str:
+    """SQLAlchemy's name of the database; a third party's is none of the three here."""
     return op.get_context().dialect.name
+
+
+def _types() -> Any:
+    """The `ColumnTypes` of a database that this revision does not know, else ``None``."""
+    if _dialect() in ("sqlite", "postgresql", "oracle"):
+        return None
+    return _options()["memalchemy_dialect"].column_types
 
 
 def _options() -> dict:
@@ -160,6 +177,8 @@ class _Raw(sa.types.UserDefinedType):
 
 
 def _vector_type() -> sa.types.TypeEngine:
+    if types := _types():
+        return types.vector().type
     if _dialect() == "oracle":
         return _Raw("VECTOR(*, FLOAT32)")
     if _dialect() == "postgresql" and _options().get("memalchemy_pgvector", True):
@@ -168,10 +187,14 @@ def _vector_type() -> sa.types.TypeEngine:
 
 
 def _key(length: int) -> sa.types.TypeEngine:
+    if types := _types():
+        return types.string(length)
     return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")
 
 
 def _log_id() -> sa.types.TypeEngine:
+    if types := _types():
+        return types.log_key().type
     return (
         sa.LargeBinary()
         .with_variant(postgresql.UUID(), "postgresql")
@@ -180,6 +203,8 @@ def _log_id() -> sa.types.TypeEngine:
 
 
 def _time() -> sa.types.TypeEngine:
+    if types := _types():
+        return types.time().type
     return (
         sa.BigInteger()
         .with_variant(postgresql.TIMESTAMP(timezone=True), "postgresql")
@@ -188,6 +213,8 @@ def _time() -> sa.types.TypeEngine:
 
 
 def _json() -> sa.types.TypeEngine:
+    if types := _types():
+        return types.json().type
     return sa.JSON().with_variant(postgresql.JSONB(), "postgresql")
 
 
@@ -475,6 +502,10 @@ def _postgresql_extras() -> None:
     )
     # Every save updates this row in place; room on the page keeps the updates HOT.
     op.execute(f"ALTER TABLE {_qualified('threads')} SET (fillfactor = 70)")
+
+
+def _no_extras() -> None:
+    """A database that nobody knows has the tables and their indexes."""
 
 
 def _oracle_extras() -> None:

@@ -150,7 +150,7 @@ def beyond(d: Dialect, table: Table, key: Sequence[str]) -> ColumnElement[bool]:
     """Keys after the one bound as ``p_…``."""
     columns = [table.c[name] for name in key]
     bounds = [bound(column, "p") for column in columns]
-    if d.compares_tuples:
+    if d.statements.compares_tuples:
         return tuple_(*columns) > tuple_(*bounds)
     pairs = list(zip(columns, bounds, strict=True))
     last, limit = pairs.pop()

@@ -83,7 +83,7 @@ async def test_a_transaction_sees_its_own_writes(db: Database, agents: Checkpoin
         infos = [info async for info in agents.history("thread", connection=tx)]
         assert [info.parent_id for info in infos] == ["a", None]
         found = await agents.search("kettle", connection=tx)
-        seen = ["a"] if db.dialect.searches_uncommitted else []
+        seen = ["a"] if db.dialect.text.sees_uncommitted else []
         assert [hit["checkpoint_id"] for hit in found] == seen
         tagged = await agents.query_by_metadata("k", 1, connection=tx)
         assert [info["checkpoint_id"] for info in tagged] == ["a"]

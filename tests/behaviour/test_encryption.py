@@ -83,7 +83,7 @@ async def dump(db: Database) -> bytes:
             for value in row.values():
                 raw = isinstance(value, (bytes, memoryview))
                 found.append(bytes(value) if raw else str(value).encode("utf-8", "surrogatepass"))
-    path = repr(db).split("sqlite:///")
+    path = repr(db).split(":///")
     if len(path) > 1 and (file := Path(path[1].split("'")[0])).exists():
         for part in file.parent.glob(f"{file.name}*"):
             found.append(part.read_bytes())

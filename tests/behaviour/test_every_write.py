@@ -22,6 +22,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 import memalchemy
+from host_urls import async_url
 from memalchemy import CapabilityMissing, Database, KeyMissing, Store
 from memalchemy.codec.encryption import generate_key
 from memalchemy.database import Intent
@@ -116,8 +117,7 @@ async def test_who_has_no_key_of_the_tenant_writes_nothing_into_it(
             connection = await stack.enter_async_context(db.transaction())
         elif road == "a host's connection":
             # As a host has it: another engine, which knows nothing of a `Database`.
-            url = shared_url.replace("sqlite:", "sqlite+aiosqlite:")
-            engine = create_async_engine(url.replace("ql://", "ql+asyncpg://"))
+            engine = create_async_engine(async_url(shared_url))
             stack.push_async_callback(engine.dispose)
             connection = await stack.enter_async_context(engine.begin())
         through = [name async for name in let_through(db, KeyMissing, connection)]

@@ -19,6 +19,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
+from host_urls import async_url
 from memalchemy import Checkpointer, Conflict, Database, SchemaOutdated, UnknownURL
 from memalchemy.keys import log_key
 from memalchemy.schema import CheckpointRow, DeltaRow, ThreadRow
@@ -42,19 +43,12 @@ class Ticket(HostBase):
     title: Mapped[str]
 
 
-def host_url(url: str) -> str:
-    """The same database as a host writes it for its own engine."""
-    if url.startswith("sqlite"):
-        return url.replace("sqlite:", "sqlite+aiosqlite:")
-    return url if "+" in url.split(":")[0] else url.replace("postgresql:", "postgresql+asyncpg:")
-
-
 @pytest.fixture
 async def engine(db: Database, owner_url: str) -> AsyncIterator[AsyncEngine]:
     """The host's engine, with foreign keys on, and the host's table."""
     if owner_url == "sqlite://":
         pytest.skip("a host's engine cannot reach a database in memory that is not its own")
-    own = create_async_engine(host_url(owner_url))
+    own = create_async_engine(async_url(owner_url))
     if own.dialect.name == "sqlite":
         event.listen(
             own.sync_engine,
@@ -111,7 +105,7 @@ async def test_closing_leaves_the_hosts_engine_open(db: Database, engine: AsyncE
 
 
 async def test_the_hosts_engine_is_migrated_only_when_it_is_asked_for(database_url: str) -> None:
-    own = create_async_engine(host_url(database_url))
+    own = create_async_engine(async_url(database_url))
     hosted = Database(own)
     checkpointer = Checkpointer(hosted)
 

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 from test_encryption import Open, opened
 
+from host_urls import async_url
 from memalchemy import Checkpointer, Database, KeyMissing, NotEncrypted, Store, ThreadLog
 from memalchemy.codec.encryption import Keyring, generate_key
 from memalchemy.database import key_registry
@@ -336,9 +337,7 @@ async def test_neither_does_one_on_a_connection_of_a_hosts(
     opened: Open, database_url: str, write: Any
 ) -> None:
     db = await opened(keys=[KEY])
-    engine = create_async_engine(
-        database_url.replace("sqlite:", "sqlite+aiosqlite:").replace("ql://", "ql+asyncpg://")
-    )
+    engine = create_async_engine(async_url(database_url))
     try:
         async with asyncio.timeout(SECONDS):
             async with engine.begin() as connection:
@@ -356,7 +355,7 @@ async def test_a_pool_that_has_no_other_connection_does_not_stop_a_first_write(
     database_url: str, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(key_registry, "OWN_CONNECTION_TIMEOUT", 0.2)
-    one = {} if database_url.startswith("sqlite") else {"pool_size": 1, "max_overflow": 0}
+    one = {} if database_url.startswith(("sqlite", "toy")) else {"pool_size": 1, "max_overflow": 0}
     async with Database(database_url, migrate="off", keys=[KEY], **one) as db:
         await db.migrate()
         async with db.transaction() as tx:
@@ -376,9 +375,7 @@ async def test_a_hosts_own_connection_is_looked_at_and_marked(
 ) -> None:
     db, plain = await opened(keys=[KEY]), await opened(keys=None)
     # As a host has it: another engine, which knows nothing of a `Database`.
-    engine = create_async_engine(
-        database_url.replace("sqlite:", "sqlite+aiosqlite:").replace("ql://", "ql+asyncpg://")
-    )
+    engine = create_async_engine(async_url(database_url))
     try:
         async with engine.connect() as connection:
             for _ in range(2):

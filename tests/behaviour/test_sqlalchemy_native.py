@@ -14,6 +14,7 @@ from sqlalchemy import ForeignKey, delete, event, func, select
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, joinedload, mapped_column, relationship
 
+from host_urls import async_url
 from memalchemy import Checkpointer, Database
 from memalchemy.keys import log_key
 from memalchemy.schema import CheckpointRow, DeltaRow, ThreadRow
@@ -51,9 +52,7 @@ class Conversation(HostBase):
 
 def host_engine(url: str, *, foreign_keys: bool) -> AsyncEngine:
     """The engine that a host makes for the same database."""
-    for ours, theirs in (("sqlite:", "sqlite+aiosqlite:"), ("postgresql:", "postgresql+asyncpg:")):
-        url = theirs + url.removeprefix(ours) if url.startswith(ours) else url
-    engine = create_async_engine(url)
+    engine = create_async_engine(async_url(url))
     if foreign_keys and engine.dialect.name == "sqlite":
         event.listen(
             engine.sync_engine,

@@ -247,7 +247,7 @@ def test_thirty_thousand_queries_become_terms_that_hold_no_operators() -> None:
             assert token
             assert not set(token) & set("'\"\\{}()*:&|!<>- \x00"), query
         for dialect in DIALECTS.values():
-            dialect.text_terms(terms)
+            dialect.text.terms(terms)
 
 
 async def test_a_very_long_query_is_answered(store: Store) -> None:

@@ -116,7 +116,7 @@ async def test_an_index_that_is_scribbled_on_or_out_of_use_is_found_and_repaired
     if alone.dialect.single_writer:
         await run(alone, f"UPDATE {index}_data SET block = x'00112233' WHERE id > 10")
     else:
-        name = alone.dialect.text_index_name(index, None)
+        name = alone.dialect.text.index_name(index, None)
         await run(
             alone,
             f"UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{name}'::regclass",
@@ -206,7 +206,7 @@ async def test_on_postgresql_rows_are_looked_for_by_the_index_itself(postgres: P
                 return "\n".join(row[0] for row in rows)
 
             planned = await db.run_sync(plan)
-            assert f"Bitmap Index Scan on {d.text_index_name(index, None)}" in planned, planned
+            assert f"Bitmap Index Scan on {d.text.index_name(index, None)}" in planned, planned
             assert "Seq Scan" not in planned
     postgres.drop_database(name)
 

@@ -229,7 +229,7 @@ async def test_vectors_without_an_item_and_a_counter_that_is_behind_are_found(
     findings = {(f.code, f.key) for f in (await verify(alone)).findings}
 
     wanted = {("orphan", "nobody")}
-    if alone.dialect.counts_vector_changes:
+    if alone.dialect.vectors.counts_changes:
         wanted |= {("counter", None)}
     assert findings == wanted
     assert (await verify(alone, sample=1000)).findings == ()

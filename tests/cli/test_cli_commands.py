@@ -49,7 +49,9 @@ def application(postgres: Postgres, call: Call) -> Iterator[str]:
     name, role = postgres.create_database(), "ma_vacuum"
     call("upgrade", "--db", postgres.url(name))
     postgres.execute(f"CREATE ROLE {role} LOGIN")
-    for grant in Database(postgres.url(name)).dialect.grants(role, None, (*TABLES, VERSION_TABLE)):
+    for grant in Database(postgres.url(name)).dialect.maintenance.grants(
+        role, None, (*TABLES, VERSION_TABLE)
+    ):
         postgres.execute(grant, name)
     yield postgres.url(name, user=role)
     postgres.drop_database(name)

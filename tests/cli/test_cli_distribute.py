@@ -5,20 +5,23 @@ from __future__ import annotations
 import pytest
 from commandline import Call
 
-from memalchemy.dialects.distribution import citus, oracle_partitions
+from memalchemy.dialects import DIALECTS
+
+citus = DIALECTS["postgresql"].maintenance.distribution_commands
+oracle_partitions = DIALECTS["oracle"].maintenance.distribution_commands
 
 
 def test_it_prints_one_statement_a_line(call: Call) -> None:
-    assert call("distribute", "--citus", "--sql").out.splitlines() == citus()
+    assert call("distribute", "--citus", "--sql").out.splitlines() == citus(None, None)
     answer = call("distribute", "--oracle-partitions", "--sql", "--parts", "32", "--schema", "ai")
 
-    assert answer.out.splitlines() == oracle_partitions("ai", parts=32)
+    assert answer.out.splitlines() == oracle_partitions("ai", 32)
 
 
 def test_json_has_the_statements_as_a_list(call: Call) -> None:
     answer = call("distribute", "--citus", "--sql", "--parts", "8", "--json")
 
-    assert answer.json == {"statements": citus(shards=8)}
+    assert answer.json == {"statements": citus(None, 8)}
 
 
 @pytest.mark.parametrize(

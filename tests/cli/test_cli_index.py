@@ -92,7 +92,7 @@ def test_without_the_permission_the_error_names_the_statement(
 ) -> None:
     role = "ma_index"
     postgres.execute(f"CREATE ROLE {role} LOGIN")
-    for grant in Database(server).dialect.grants(role, None, (*TABLES, VERSION_TABLE)):
+    for grant in Database(server).dialect.maintenance.grants(role, None, (*TABLES, VERSION_TABLE)):
         postgres.execute(grant, named)
     url = postgres.url(named, user=role)
 

@@ -118,7 +118,7 @@ def test_metadata_is_answered_by_its_index(planner: Planner, kind: str, mode: st
 
 @MODES
 def test_a_word_is_found_through_the_text_index(planner: Planner, mode: str) -> None:
-    terms = planner.memalchemy.text_terms(query_terms("word1234"))
+    terms = planner.memalchemy.text.terms(query_terms("word1234"))
 
     plan = planner.plan(
         search_checkpoints(planner.memalchemy, below=False, weighed=True), mode, terms=terms
@@ -131,7 +131,7 @@ def test_a_word_is_found_through_the_text_index(planner: Planner, mode: str) -> 
 def test_a_word_of_any_namespace_is_found_through_the_text_index_however_often_one_asks(
     planner: Planner,
 ) -> None:
-    terms = planner.memalchemy.text_terms(query_terms("word1234"))
+    terms = planner.memalchemy.text.terms(query_terms("word1234"))
     statement = search_checkpoints(planner.memalchemy, below=True, weighed=True)
 
     plan = planner.plan(statement, "auto", terms=terms, k_beyond="0")

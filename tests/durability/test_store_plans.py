@@ -59,9 +59,9 @@ def statements(d: Dialect) -> dict[str, tuple[Executable, dict[str, Any]]]:
     """Statements that a user waits for, and what they bind."""
     (keys,) = key_lists(d, [("/space 7/", f"key {n}") for n in range(20)])
     fields = [FieldTerms.of("/n", [7])]
-    terms = {"terms": d.text_terms(query_terms("number7"))}
-    scope = dict(d.item_scope("default", "/space 7/", False, []))
-    narrowed = dict(d.item_scope("default", "/space 7/", False, fields))
+    terms = {"terms": d.text.terms(query_terms("number7"))}
+    scope = dict(d.text.item_scope_binds("default", "/space 7/", False, []))
+    narrowed = dict(d.text.item_scope_binds("default", "/space 7/", False, fields))
     return {
         "one item": (read.read_item(d), {}),
         "items by their keys": (read.read_items(d), keys),
@@ -108,8 +108,8 @@ def test_postgresql_plans_a_search_by_words_once_however_often_one_searches(
     planner: Planner, words: str
 ) -> None:
     d = planner.memalchemy
-    scope = d.item_scope("default", "/space 7/", False, [])
-    terms = d.text_terms(query_terms(words))
+    scope = d.text.item_scope_binds("default", "/space 7/", False, [])
+    terms = d.text.terms(query_terms(words))
 
     plan = planner.plan(search_items(d, below=False, weighed=True), "auto", terms=terms, **scope)
 

@@ -229,7 +229,7 @@ async def test_the_driver_takes(type_: Any, value: Any) -> None:
 
 def answered(meta: Any, key: str, value: Any, kind: str) -> bool:
     """What the conditions of `Oracle.json_equals` say, by the RFC."""
-    binds = DIALECTS["oracle"].json_parameters(key, value, kind)
+    binds = DIALECTS["oracle"].statements.json_equals_binds(key, value, kind)
     removed, pair = (json.loads(binds.get(n, "{}")) for n in ("match_key", "match_pair"))
     if kind == "null":
         dropped = merged({}, meta)
@@ -263,12 +263,12 @@ def test_merging_tells_a_value_from_every_other_and_from_none(kind: str, wanted:
 
 def test_an_object_with_a_null_cannot_be_looked_for_by_merging() -> None:
     with pytest.raises(CapabilityMissing, match="Oracle"):
-        DIALECTS["oracle"].json_parameters("k", {"a": {"b": None}}, "container")
+        DIALECTS["oracle"].statements.json_equals_binds("k", {"a": {"b": None}}, "container")
 
 
 def test_metadata_to_look_for_fits_in_one_bind() -> None:
     with pytest.raises(TooLarge):
-        DIALECTS["oracle"].json_parameters("k", "x" * 4000, "text")
+        DIALECTS["oracle"].statements.json_equals_binds("k", "x" * 4000, "text")
 
 
 async def test_no_value_looked_for_is_part_of_the_text(

@@ -17,7 +17,7 @@ from memalchemy.checkpoints.listing import INFO
 from memalchemy.codec.payloads import VALUE_CODEC, encode_payload
 from memalchemy.errors import Conflict, StatementFailed, UniqueViolation
 from memalchemy.keys import log_key
-from memalchemy.log import bulk_delete
+from memalchemy.log.bulk_delete import LOGS
 from memalchemy.store.jsonl import export_items
 from memalchemy.store.read import stored
 from oracle.recording import Answer, Recorder
@@ -365,7 +365,7 @@ async def test_a_list_of_logs_is_a_bind_that_a_query_takes(
 ) -> None:
     names = [f"{number:03}\x00" + "漢" * 200 for number in range(200)]
     server.answer("log.bulk_delete.list_prunable", prunable(*names))
-    batches = [names[start : start + bulk_delete.LOGS] for start in range(0, 200, bulk_delete.LOGS)]
+    batches = (names[at : at + LOGS] for at in range(0, len(names), LOGS))
     server.answer("log.bulk_delete.lock_listed", *(listed(*batch) for batch in batches))
 
     await agent.prune(keep_last=2)

@@ -13,7 +13,7 @@ import pytest
 from golden import dialect, text_of
 from memalchemy import Database, migrate
 from memalchemy.contracts import Progress
-from memalchemy.dialects import DIALECTS, postgresql_vectors
+from memalchemy.dialects import DIALECTS, postgresql
 from memalchemy.errors import (
     AuthenticationFailed,
     CapabilityMissing,
@@ -210,8 +210,8 @@ async def test_the_plan_is_the_one_that_was_chosen_in_fifty_executions(
             arguments = ", ".join(binds[bind] for bind in compiled.positiontup)
             with connection.transaction():
                 if how == "by the index":
-                    settings = db.dialect.vector_index_settings(200)
-                    for bind, setting in postgresql_vectors._SETTINGS.items():
+                    settings = db.dialect.vectors.index_settings(200)
+                    for bind, setting in postgresql._SETTINGS.items():
                         connection.execute(
                             "SELECT set_config(%s, %s, true)", [setting, settings[bind]]
                         )
@@ -285,7 +285,7 @@ async def test_who_may_not_build_is_told_what_the_owner_runs(
     role = f"reader_{name}"
     postgres.execute(f"CREATE ROLE {role} LOGIN", name)
     tables = (*migrate.TABLES, migrate.VERSION_TABLE)
-    for grant in db.dialect.grants(role, None, tables):
+    for grant in db.dialect.maintenance.grants(role, None, tables):
         postgres.execute(grant, name)
     try:
         async with Database(postgres.url(name, user=role)) as theirs:
@@ -380,6 +380,6 @@ async def test_without_pgvector_bytes_are_compared_here(postgres: Postgres, name
 
 
 def test_oracles_commands_are_told() -> None:
-    (command,) = DIALECTS["oracle"].vector_index_commands("cosine", 384, "agent")
+    (command,) = DIALECTS["oracle"].vectors.index_commands("cosine", 384, "agent")
     assert command.startswith("CREATE VECTOR INDEX agent.ix_embeddings_hnsw_384_cosine ON agent.")
     assert "DISTANCE COSINE" in command

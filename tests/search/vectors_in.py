@@ -67,14 +67,14 @@ async def put(
                 "part": part,
                 "dimensions": len(vector),
                 "change": versions.get(path, 0),
-                "p_vector": db.dialect.vector_parameter(
+                "p_vector": db.dialect.vectors.bind_value(
                     check_vector(vector).astype("<f4").tobytes(), native
                 ),
             }
             for (path, key), parts in items.items()
             for (field, part), vector in parts.items()
         ]
-        values = insert(EMBEDDINGS).values(vector=db.dialect.vector_in("p_vector", native))
+        values = insert(EMBEDDINGS).values(vector=db.dialect.vectors.bind("p_vector", native))
         yield values, rows
 
     await db.run(program, WRITE, connection=connection)
@@ -94,7 +94,7 @@ async def remove(db: Database, places: Sequence[Place], *, connection: Any = Non
 
 def _counted(db: Database, paths: set[str], removes: bool) -> Program[dict[str, int]]:
     versions = {}
-    for path in sorted(paths) if db.dialect.counts_vector_changes else ():
+    for path in sorted(paths) if db.dialect.vectors.counts_changes else ():
         versions[path] = yield from count_change(db.dialect, db.tenant, path, NOW, removes=removes)
     return versions
 

@@ -49,8 +49,7 @@ from memalchemy.database import (
     check_database,
     off_loop,
 )
-from memalchemy.dialects.lists import lists
-from memalchemy.dialects.reach import reach
+from memalchemy.dialects import namespace_binds
 from memalchemy.errors import InvalidArgument, NotFound
 from memalchemy.events import operation
 from memalchemy.filters import Filter
@@ -478,7 +477,7 @@ class Checkpointer:
         d = self.db.dialect
         statement = listing.list_by_metadata(d, kind=kind)
         found = await self._listed(
-            statement, limit, connection, d.json_parameters(key, value, kind)
+            statement, limit, connection, d.statements.json_equals_binds(key, value, kind)
         )
         return await self._with_data(found, connection) if data else found
 
@@ -599,9 +598,9 @@ class Checkpointer:
         if not terms or not limit:
             return []
         d = self.db.dialect
-        binds = reach(self.db.tenant, self._path, below) | {
-            **d.log_scope(self.db.tenant),
-            "terms": d.text_terms(terms),
+        binds = namespace_binds(self.db.tenant, self._path, below) | {
+            **d.text.log_scope_binds(self.db.tenant),
+            "terms": d.text.terms(terms),
             "p_terms": len(terms),
             "p_now": datetime.now(UTC),
         }
@@ -855,7 +854,7 @@ class Checkpointer:
             some = ids[first : first + STATES]
             rows: list[Any] = []
             writes: list[Any] = []
-            for listed in lists(d, "p_keys", [(encode_id(one),) for one in some]):
+            for listed in d.statements.list_batches("p_keys", [(encode_id(one),) for one in some]):
                 rows += await ask(self.db, load.read_states(d), log.binds() | listed, connection)
             statement = pending_writes.read_writes_listed(d)
             for listed in pending_writes.listed_ranges(d, some):
@@ -890,7 +889,7 @@ class Checkpointer:
         found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         given = check_list(run_ids, "run_ids")
         ids = [(encode_id(check_name(one, "run_id")),) for one in given]
-        for listed in lists(d, "p_keys", ids):
+        for listed in d.statements.list_batches("p_keys", ids):
             binds = self._reaching() | listed
             for row in await ask(self.db, listing.list_runs(d), binds, connection):
                 log = row.thread_id, decode_namespace(row.namespace)
@@ -1192,7 +1191,7 @@ class Checkpointer:
 
     def _reaching(self, below: bool = True) -> dict[str, Any]:
         """The binds of this namespace, with *below* and all under it."""
-        return reach(self.db.tenant, self._path, below)
+        return namespace_binds(self.db.tenant, self._path, below)
 
     def _scope(self, thread_id: str | None, all_namespaces: bool) -> tuple[str, dict[str, Any]]:
         """The logs that an operation goes through, as `bulk_delete` names them."""

@@ -92,7 +92,7 @@ async def selected_threads(
     found: list[set[str]] = []
     for key, value in check_metadata(metadata).items():
         kind = kind_of(value)
-        binds = d.json_parameters(key, value, kind) | {"k_tenant": db.tenant}
+        binds = d.statements.json_equals_binds(key, value, kind) | {"k_tenant": db.tenant}
         rows = await ask(db, listing.threads_by_metadata(d, kind=kind), binds, connection)
         found.append({row.thread_id for row in rows})
     return sorted(set.intersection(*found))
@@ -125,10 +125,10 @@ async def _items_with(
     wanted = Filter.parse({"$metadata": equal})
     assert wanted is not None
     fields = [FieldTerms.of(field, values) for field, values in wanted.equalities()]
-    narrowed = d.indexes_fields and bool(fields)
+    narrowed = d.text.indexes_fields and bool(fields)
     binds: dict[str, Any] = dict(scope_binds(tenant, root, below=True))
     if narrowed:
-        binds |= d.item_scope(tenant, root, below=True, fields=fields)
+        binds |= d.text.item_scope_binds(tenant, root, below=True, fields=fields)
     statement = partial(_list_items, d, narrowed)
     async for rows in scan(db, statement, binds, ("namespace", "key"), connection):
         for row in rows:
@@ -176,12 +176,12 @@ def list_items(d: Dialect, narrowed: bool, after: bool) -> Executable | None:
 
     *narrowed*: of those only that an index has, by words of their fields; binds `item_scope`.
     """
-    if narrowed and not d.indexes_fields:
+    if narrowed and not d.text.indexes_fields:
         return None
     namespace, key = ITEMS.c.namespace, ITEMS.c.key
     query = select(namespace, key, ITEMS.c.version, ITEMS.c.meta).where(in_scope(ITEMS, below=True))
     if narrowed:
-        within = d.items_within(below=True)
+        within = d.text.items_in_scope(below=True)
         query = query.join(within, and_(within.c.namespace == namespace, within.c.key == key))
     if after:
         path, name = (bindparam(f"p_{c.key}", type_=c.type) for c in (namespace, key))

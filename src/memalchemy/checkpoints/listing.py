@@ -7,8 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Executable, and_, bindparam, case, func, or_, select
 
 from memalchemy.contracts import CheckpointInfo
-from memalchemy.dialects import Dialect
-from memalchemy.dialects.reach import within
+from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.keys import decode_namespace
 from memalchemy.log.tables import (
     CHECKPOINTS,
@@ -89,7 +88,7 @@ def list_newest(d: Dialect) -> Executable:
             newest,
             and_(same_log(newest, THREADS), newest.c.checkpoint_id == THREADS.c.head_id),
         )
-        .where(within(THREADS, below=False), live())
+        .where(in_namespace(THREADS, below=False), live())
         .order_by(newest.c.created_at.desc())
         .limit(bindparam("p_limit"))
         .subquery("heads")
@@ -116,7 +115,11 @@ def list_by_metadata(d: Dialect, kind: str) -> Executable:
     return (
         select(*info_columns())
         .select_from(of_live_log())
-        .where(within(THREADS, below=False), _of_tenant(), d.json_equals(CHECKPOINTS, kind))
+        .where(
+            in_namespace(THREADS, below=False),
+            _of_tenant(),
+            d.statements.json_equals(CHECKPOINTS, kind),
+        )
         .order_by(CHECKPOINTS.c.created_at.desc(), CHECKPOINTS.c.seq.desc())
         .limit(bindparam("p_limit"))
     )
@@ -128,7 +131,7 @@ def threads_by_metadata(d: Dialect, kind: str) -> Executable:
     return (
         select(THREADS.c.thread_id)
         .select_from(CHECKPOINTS.join(THREADS, same_log(THREADS, CHECKPOINTS)))
-        .where(_of_tenant(), d.json_equals(CHECKPOINTS, kind))
+        .where(_of_tenant(), d.statements.json_equals(CHECKPOINTS, kind))
         .distinct()
     )
 
@@ -153,14 +156,14 @@ def measure(d: Dialect) -> Executable:
 @statement()
 def list_runs(d: Dialect) -> Executable:
     """The checkpoints that some runs have made below a namespace; binds ``p_keys``, of `lists`."""
-    named = d.listed("p_keys", ("run_id",))
+    named = d.statements.rows_from_list("p_keys", ("run_id",))
     return (
         select(THREADS.c.thread_id, THREADS.c.namespace, CHECKPOINTS.c.checkpoint_id)
         .select_from(CHECKPOINTS.join(THREADS, same_log(THREADS, CHECKPOINTS)))
         .where(
             _of_tenant(),
             CHECKPOINTS.c.run_id.in_(select(named.c.run_id)),
-            within(THREADS, below=True),
+            in_namespace(THREADS, below=True),
         )
         .order_by(THREADS.c.thread_id, THREADS.c.namespace)
     )
@@ -179,7 +182,7 @@ def list_by_id(d: Dialect, scope: str, until: bool, after: bool) -> Executable:
     if scope == "log":
         where = [of_log(CHECKPOINTS)]
     else:
-        where = [within(THREADS, below=scope != "namespace")]
+        where = [in_namespace(THREADS, below=scope != "namespace")]
         if scope == "thread":
             where.append(THREADS.c.thread_id == bindparam("k_thread_id"))
     name = CHECKPOINTS.c.checkpoint_id

@@ -262,8 +262,11 @@ def decode_writes(rows: Iterable[Any], keyring: Keyring) -> list[PendingWrite]:
 
 @statement()
 def read_states(d: Dialect) -> Executable:
-    """All rows that some checkpoints of a log are rebuilt from; binds ``p_keys``, of `lists`."""
-    named = d.listed("p_keys", ("checkpoint_id",))
+    """Query all rows that some checkpoints of a log are rebuilt from.
+
+    Binds ``p_keys``, of `list_batches`.
+    """
+    named = d.statements.rows_from_list("p_keys", ("checkpoint_id",))
     first = (
         select(DELTAS.c.seq, DELTAS.c.base_seq)
         .select_from(CHECKPOINTS)

@@ -16,7 +16,7 @@ from memalchemy.errors import DatabaseUnreachable, UnknownURL
 
 if TYPE_CHECKING:
     from memalchemy import Database
-    from memalchemy.database.url import Target
+    from memalchemy.dialects import Target
 
 
 class Context:
@@ -108,9 +108,9 @@ class Context:
 
     @property
     def _target(self) -> Target:
-        from memalchemy.database.url import parse
+        from memalchemy.dialects import parse_url
 
-        return parse(self.url)
+        return parse_url(self.url)
 
     def refuse_two_tenants(self, *, all_tenants: bool) -> None:
         """Raise a `UsageError` if both ``--tenant`` and ``--all-tenants`` are given."""

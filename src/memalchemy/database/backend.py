@@ -40,8 +40,7 @@ from memalchemy.database.program_runner import (
     run_program,
 )
 from memalchemy.database.sqlite_backup import Progress, complete_or_absent
-from memalchemy.database.url import Target, display, parse
-from memalchemy.dialects import DIALECTS, dialect_of
+from memalchemy.dialects import DIALECTS, Target, dialect_of, display, parse_url
 from memalchemy.errors import CapabilityMissing, DatabaseUnreachable, SchemaOutdated
 from memalchemy.events import Event, publish, statements_are_observed
 from memalchemy.statements import Program
@@ -81,7 +80,7 @@ class Backend:
             self.dialect = dialect_of(url)
             self.url, self.display = url.url, display(url.url)
         else:
-            target = parse(url)
+            target = parse_url(url)
             self.dialect = DIALECTS[target.dialect]
             self.url, self.display = target.url, target.display
         if schema is not None and self.dialect.single_writer:
@@ -182,7 +181,9 @@ class Backend:
         def job(connection: Connection) -> list[str]:
             if only_if_needed and migrate.usable(connection, schema=self.schema):
                 return []
-            return migrate.upgrade(connection, schema=self.schema, revision=revision)
+            return migrate.upgrade(
+                connection, schema=self.schema, revision=revision, dialect=self.dialect
+            )
 
         return await self.run_schema_job(job, write=True)
 
@@ -219,7 +220,7 @@ class Backend:
     async def health(self) -> dict[str, Any]:
         found = await self.run_schema_job(
             lambda c: (
-                c.scalar(text(self.dialect.server_version)),
+                c.scalar(text(self.dialect.maintenance.server_version)),
                 migrate.current(c, schema=self.schema),
             )
         )
@@ -247,7 +248,7 @@ class Backend:
     async def back_up(self, file: str, progress: Progress, *, force: bool) -> int:
         self._after_fork()
         if not isinstance(self._executor, SQLiteExecutor):
-            command = self.dialect.backup_command(
+            command = self.dialect.maintenance.backup_command(
                 self.url, file, self.schema, sorted((*migrate.TABLES, migrate.VERSION_TABLE))
             )
             raise CapabilityMissing(

@@ -27,6 +27,7 @@ from memalchemy.database.unreadable_rows import (
     row_description,
     sqlite_types,
 )
+from memalchemy.dialects import has_dynamic_types
 from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
 from memalchemy.statements import NAMELESS, Answer, Parameters
 
@@ -56,17 +57,14 @@ class CompiledStatement:
         def reader(type_: Any) -> Processor:
             if isinstance(type_, Float):
                 return _float  # SQLAlchemy's would want the code of the type that the server sends
-            if hasattr(type_, "reader"):
-                own: Processor = type_.reader(dialect)
-                return own
             return processor(type_, "result_processor", None)
 
         readers = [reader(c.type) for c in columns]
         self._readers = [(at, read) for at, read in enumerate(readers) if read is not None]
         self._names = names
-        # SQLite stores any value in any column, so its cells are checked before they are read.
+        # Where a column holds values of any type, its cells are checked before they are read.
         self._cell_types = (
-            [sqlite_types(c.type) for c in columns] if dialect.name == "sqlite" else None
+            [sqlite_types(c.type) for c in columns] if has_dynamic_types(dialect.name) else None
         )
         self._checked: set[tuple[type, ...]] = set()
         """The combinations of types that rows were found to have, and may have."""
@@ -181,15 +179,18 @@ def execute_with_sqlalchemy(
     Raises:
         UnreadableRows: a cell is not of its column's type.
     """
-    is_sqlite, result, rows = connection.dialect.name == "sqlite", None, None
-    started, failure = time.perf_counter(), None
+    result, rows, failure = None, None, None
+    started = time.perf_counter()
     try:
         result = connection.execute(statement, parameters, execution_options=options)
         rows = result.all() if result.returns_rows else ()
     except DECODING_ERRORS as error:
         # Some drivers decode the rows while they execute. For a value that cannot be bound
         # SQLAlchemy raises an error of its own, except for integers too large for SQLite.
-        if result is None and (is_sqlite or not isinstance(error, (ArithmeticError, ValueError))):
+        if result is None and (
+            not isinstance(error, (ArithmeticError, ValueError))
+            or has_dynamic_types(connection.dialect.name)
+        ):
             raise
         what = describe_driver_error(error)
     except Exception as error:
@@ -200,7 +201,8 @@ def execute_with_sqlalchemy(
             _publish(connection, statement, result, failure, time.perf_counter() - started)
     if result is None or rows is None:
         raise UnreadableRows(what, [], {})
-    if rows and is_sqlite and hasattr(statement, "exported_columns"):
+    is_typed = bool(rows) and hasattr(statement, "exported_columns")
+    if is_typed and has_dynamic_types(connection.dialect.name):
         _check_rows(statement, rows)
     return Answer(rows, result.rowcount)
 

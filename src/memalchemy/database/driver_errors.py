@@ -10,8 +10,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from memalchemy import migrate
-from memalchemy.dialects import Dialect, Failure
-from memalchemy.dialects.base import original
+from memalchemy.dialects import Dialect, Failure, original
 from memalchemy.errors import (
     AuthenticationFailed,
     CapabilityMissing,

@@ -260,7 +260,7 @@ def insert_key(d: Dialect) -> Executable:
     }
     if not d.upserts:
         return insert(ITEMS).values(values)
-    return d.upsert(ITEMS, values, ("tenant", "namespace", "key"), {"updated_at": now})
+    return d.statements.upsert(ITEMS, values, ("tenant", "namespace", "key"), {"updated_at": now})
 
 
 @statement()

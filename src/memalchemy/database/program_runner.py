@@ -15,7 +15,7 @@ from memalchemy.database.compiled import execute_with_sqlalchemy
 from memalchemy.database.direct_connection import DirectConnection
 from memalchemy.database.driver_errors import Translate
 from memalchemy.database.unreadable_rows import UnreadableRows
-from memalchemy.dialects.base import original
+from memalchemy.dialects import original
 from memalchemy.events import Event, StatementEvent, publish_statement
 from memalchemy.statements import Program
 

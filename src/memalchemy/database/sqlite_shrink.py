@@ -41,7 +41,7 @@ async def erase_deleted_bytes(db: Database, event: Event) -> list[Advice]:
     Does nothing on a server, in memory and on a host's engine.
     """
     size = db.file_bytes
-    if size is None or db.dialect.maintenance("pages") is None:
+    if size is None or db.dialect.maintenance.step("pages") is None:
         return []
     advice = []
     if obstacle := await _rewrite(db, size, event):
@@ -145,10 +145,10 @@ async def _read_pages(db: Database, event: Event) -> Any:
 @statement()
 def file_pages(d: Dialect) -> Executable | None:
     """Query for the pages of a file: all, the free ones, their size, and ``auto_vacuum``."""
-    return d.maintenance("pages")
+    return d.maintenance.step("pages")
 
 
 @statement(what=("incremental", "whole", "give", "patience", "log"))
 def file_step(d: Dialect, what: str) -> Executable | None:
     """Step of shrinking: auto_vacuum; VACUUM; give pages back; patience; empty the log."""
-    return d.maintenance(what)
+    return d.maintenance.step(what)

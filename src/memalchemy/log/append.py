@@ -29,7 +29,6 @@ from sqlalchemy import (
 
 from memalchemy.contracts import UNSET, Unset
 from memalchemy.dialects import Dialect
-from memalchemy.dialects.lists import lists
 from memalchemy.keys import encode_id
 from memalchemy.log.entries import entries_changed, read_version, remove_entries, standing
 from memalchemy.log.heads import (
@@ -144,7 +143,7 @@ def put_checkpoint(d: Dialect) -> Executable | None:
     seq = bindparam("p_seq", type_=CHECKPOINTS.c.seq.type)
     previous = bindparam("p_previous_id", type_=CHECKPOINTS.c.parent_id.type)
     values = _checkpoint_values(previous) | binds(CHECKPOINTS, ["ordinal"]) | {"seq": seq}
-    return d.upsert(CHECKPOINTS, values, ("log_id", "checkpoint_id"), _replacement(seq))
+    return d.statements.upsert(CHECKPOINTS, values, ("log_id", "checkpoint_id"), _replacement(seq))
 
 
 @statement()
@@ -200,12 +199,16 @@ def save(d: Dialect, first: str, condition: str, parent: bool, retain: bool) -> 
     rows = _row_values("state") | {"seq": seq}
     named = _checkpoint_values(head.c.previous_id)
     named |= {"seq": seq, "ordinal": head.c.last_ordinal}
-    delta = insert(DELTAS).from_select(list(rows), d.merging(_select(rows, head))).cte("delta")
-    name = d.upsert(
+    delta = (
+        insert(DELTAS)
+        .from_select(list(rows), d.text.limit_pending(_select(rows, head)))
+        .cte("delta")
+    )
+    name = d.statements.upsert(
         CHECKPOINTS,
         named,
         ("log_id", "checkpoint_id"),
-        _replacement(d.excluded(CHECKPOINTS, "seq")),
+        _replacement(d.statements.excluded(CHECKPOINTS, "seq")),
         source=_select(named, head),
     ).cte("name")
     ctes = [delta, name]
@@ -300,7 +303,10 @@ def save_many(d: Dialect, first: str) -> Executable | None:
     """`save` for many rows; returns the head of each log that was as its rows assume."""
     if not d.groups_saves:
         return None
-    rows, logs = d.arrays("r", _types(_ROW)), d.arrays("l", _types(_LOG))
+    rows, logs = (
+        d.statements.rows_from_arrays("r", _types(_ROW)),
+        d.statements.rows_from_arrays("l", _types(_LOG)),
+    )
     new = _new_names(rows)
     head = (_advanced if first == "based" else _begun)(d, rows, logs, new).cte("head")
     seq = head.c.next_seq - rows.c.back
@@ -314,8 +320,10 @@ def save_many(d: Dialect, first: str) -> Executable | None:
     delta = insert(DELTAS).from_select(list(deltas), _select(deltas, joined)).cte("delta")
     # An id that is there keeps its lineage and its number: nobody who names a parent is sent in a
     # group.
-    replaced = {name: d.excluded(CHECKPOINTS, name) for name in (*CHECKPOINT_COLUMNS, "seq")}
-    name = d.upsert(
+    replaced = {
+        name: d.statements.excluded(CHECKPOINTS, name) for name in (*CHECKPOINT_COLUMNS, "seq")
+    }
+    name = d.statements.upsert(
         CHECKPOINTS, named, ("log_id", "checkpoint_id"), replaced, source=_select(named, joined)
     ).cte("name")
     return select(head).add_cte(delta, name)
@@ -368,7 +376,7 @@ def _begun(d: Dialect, rows: FromClause, logs: FromClause, new: CTE) -> Any:
     values = {name: logs.c[name] for name in ("log_id", *NAMES)}
     values |= born("checkpoint", dict(logs.c), _count(new, logs))
     # As an upsert tried to insert them.
-    excluded = {name: d.excluded(THREADS, name) for name in values}
+    excluded = {name: d.statements.excluded(THREADS, name) for name in values}
     given = excluded | {
         "count": excluded["version"],
         "checkpoint_id": excluded["head_id"],
@@ -377,7 +385,7 @@ def _begun(d: Dialect, rows: FromClause, logs: FromClause, new: CTE) -> Any:
     again = revived("checkpoint", given, excluded["last_ordinal"])
     alive = or_(THREADS.c.expires_at.is_(None), THREADS.c.expires_at > given["now"])
     same = (THREADS.c[name] == excluded[name] for name in NAMES)
-    upsert = d.upsert(
+    upsert = d.statements.upsert(
         THREADS,
         values,
         ["log_id"],
@@ -465,7 +473,9 @@ def put_new_entries(d: Dialect, condition: str) -> Executable | None:
         advance("entries", condition) if condition == "version" else begin(d, "entries", condition)
     )
     head = changed.cte("head")
-    rows = d.arrays("e", {"back": THREADS.c.next_seq.type} | _entry_types(_OWN))
+    rows = d.statements.rows_from_arrays(
+        "e", {"back": THREADS.c.next_seq.type} | _entry_types(_OWN)
+    )
     values = (
         _common() | {name: rows.c[name] for name in _OWN} | {"seq": head.c.next_seq - rows.c.back}
     )
@@ -479,15 +489,15 @@ def put_entries(d: Dialect) -> Executable | None:
     """Insert entries, sent as arrays, at positions that were allotted."""
     if not d.groups_saves:
         return None
-    rows = d.arrays("e", _entry_types((*_OWN, "seq")))
+    rows = d.statements.rows_from_arrays("e", _entry_types((*_OWN, "seq")))
     values = _common() | {name: rows.c[name] for name in (*_OWN, "seq")}
     return insert(DELTAS).from_select(list(values), _select(values, rows))
 
 
 @statement()
 def find_keys(d: Dialect) -> Executable:
-    """The positions of the entries with one of some keys; binds ``p_keys``, of `lists`."""
-    named = d.listed("p_keys", ("entry_key",))
+    """The positions of the entries with one of some keys; binds ``p_keys``, of `list_batches`."""
+    named = d.statements.rows_from_list("p_keys", ("entry_key",))
     return select(DELTAS.c.entry_key, DELTAS.c.seq).where(
         of_log(DELTAS), DELTAS.c.entry_key.in_(select(named.c.entry_key))
     )
@@ -583,7 +593,7 @@ def _new(rows: Sequence[Mapping[str, Any]], there: Mapping[str, int]) -> list[Ma
 
 def _find(d: Dialect, log: Log, keys: Sequence[str]) -> Program[dict[str, int]]:
     found: dict[str, int] = {}
-    for listed in lists(d, "p_keys", [(encode_id(key),) for key in keys]):
+    for listed in d.statements.list_batches("p_keys", [(encode_id(key),) for key in keys]):
         answer = yield find_keys(d), log.binds() | listed
         found |= {row.entry_key: row.seq for row in answer}
     return found

@@ -258,7 +258,7 @@ def lock_listed(d: Dialect, wait: bool) -> Executable:
     makes it look through all threads for each of the list.
     """
     columns = [THREADS.c[name] for name in _STANDING]
-    return d.lock(THREADS, is_listed(d, THREADS), columns, skip_locked=not wait)
+    return d.statements.lock(THREADS, is_listed(d, THREADS), columns, skip_locked=not wait)
 
 
 def is_wanted(row: Any, which: str, values: Mapping[str, Any]) -> bool:
@@ -276,7 +276,7 @@ def is_wanted(row: Any, which: str, values: Mapping[str, Any]) -> bool:
 
 def _going(d: Dialect, columns: Sequence[str]) -> tuple[Select[Any], CTE, CTE]:
     """The rows that `forget_listed` removes, and two tables that have to be made for it."""
-    names, stay = ranked(d, d.listed("p_logs", ("log_id",)))
+    names, stay = ranked(d, d.statements.rows_from_list("p_logs", ("log_id",)))
     rows = (
         select(*(names.c[name] for name in columns))
         .where(goes(names, stay))
@@ -298,7 +298,7 @@ def forget_listed(d: Dialect) -> Executable:
 def forget_listed_writes(d: Dialect) -> Executable:
     """Delete the pending writes of the checkpoints whose names `forget_listed` removes next."""
     rows, *made = _going(d, NAMED)
-    going = d.once(rows, "going")
+    going = d.statements.materialized(rows, "going")
     whose = tuple_(DELTAS.c.log_id, DELTAS.c.label)
     found = select(*(going.c[name] for name in NAMED)).add_cte(*made, nest_here=True)
     return delete(DELTAS).where(DELTAS.c.kind.in_(words("write")), whose.in_(found))
@@ -308,7 +308,7 @@ def _is_one_of(d: Dialect, table: Any, rows: Select[Any], *made: CTE) -> ColumnE
     """A row is one of *rows*, which are found once, whatever the planner thinks of them, in tables
     that are *made* before.
     """
-    found = d.once(rows, "found")
+    found = d.statements.materialized(rows, "found")
     each = select(*(found.c[name] for name in _ROW)).add_cte(*made, nest_here=True)
     return tuple_(*(table.c[name] for name in _ROW)).in_(each)
 
@@ -318,7 +318,7 @@ def sweep_listed(d: Dialect) -> Executable:
     """Delete states that neither have a name nor are built on, from a batch of logs: ``p_limit`` of
     them. Done again it deletes what those were built on.
     """
-    logs = d.listed("p_logs", ("log_id",))
+    logs = d.statements.rows_from_list("p_logs", ("log_id",))
     names = (
         select(*(CHECKPOINTS.c[name] for name in _ROW), *_flags("1", "0", "0", "0"))
         .select_from(CHECKPOINTS)

@@ -25,7 +25,6 @@ from sqlalchemy import (
 
 from memalchemy.codec.search_text import MAX_TEXT
 from memalchemy.dialects import Dialect
-from memalchemy.dialects.lists import lists
 from memalchemy.errors import Conflict
 from memalchemy.keys import encode_id
 from memalchemy.log.dependencies import find_resting, without_needed
@@ -131,12 +130,12 @@ def sweep_locked(
 
 def listed_logs(d: Dialect, logs: Iterable[Log]) -> Iterator[dict[str, Any]]:
     """The binds that name *logs*, in as many lists as they take."""
-    return lists(d, "p_logs", [(log.key,) for log in logs])
+    return d.statements.list_batches("p_logs", [(log.key,) for log in logs])
 
 
 def is_listed(d: Dialect, table: Any) -> ColumnElement[bool]:
     """A row is of one of the logs that `listed_logs` binds."""
-    names = d.listed("p_logs", ("log_id",))
+    names = d.statements.rows_from_list("p_logs", ("log_id",))
     return table.c.log_id.in_(select(names.c.log_id))  # type: ignore[no-any-return]
 
 
@@ -345,16 +344,16 @@ def delete_checkpoint(
 
 @statement()
 def remove_writes_listed(d: Dialect) -> Executable:
-    """Delete the pending writes of some checkpoints; binds ``p_keys``, of `lists`."""
-    named = d.listed("p_keys", ("label",))
+    """Delete the pending writes of some checkpoints; binds ``p_keys``, of `list_batches`."""
+    named = d.statements.rows_from_list("p_keys", ("label",))
     here = DELTAS.c.label.in_(select(named.c.label))
     return delete(DELTAS).where(of_log(DELTAS), DELTAS.c.kind.in_(words("write")), here)
 
 
 @statement()
 def remove_names_listed(d: Dialect) -> Executable:
-    """Delete the names of some checkpoints; binds ``p_keys``, of `lists`."""
-    named = d.listed("p_keys", ("checkpoint_id",))
+    """Delete the names of some checkpoints; binds ``p_keys``, of `list_batches`."""
+    named = d.statements.rows_from_list("p_keys", ("checkpoint_id",))
     here = CHECKPOINTS.c.checkpoint_id.in_(select(named.c.checkpoint_id))
     return delete(CHECKPOINTS).where(of_log(CHECKPOINTS), here)
 
@@ -369,7 +368,7 @@ def delete_checkpoints(d: Dialect, log: Log, ids: Sequence[str], now: Any) -> Pr
         return 0
     ids = yield from without_needed(d, log, ids)
     gone = 0
-    for listed in lists(d, "p_keys", [(encode_id(one),) for one in ids]):
+    for listed in d.statements.list_batches("p_keys", [(encode_id(one),) for one in ids]):
         yield remove_writes_listed(d), log.binds() | listed
         gone += (yield remove_names_listed(d), log.binds() | listed).touched
     if gone:

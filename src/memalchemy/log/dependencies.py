@@ -32,7 +32,7 @@ def needed(d: Dialect, first: Select[Any]) -> CTE:
         .join(CHECKPOINTS, here)
         .where(CHECKPOINTS.c.rests_on.is_not(None))
     )
-    return d.reached(start, rest, NAMED)
+    return d.statements.recursive_union(start, rest, NAMED)
 
 
 @statement()

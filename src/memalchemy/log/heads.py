@@ -86,13 +86,13 @@ def read_head(d: Dialect) -> Executable:
 @statement()
 def lock_log(d: Dialect) -> Executable:
     """Lock one log."""
-    return d.lock(THREADS, of_log(THREADS), _HEAD)
+    return d.statements.lock(THREADS, of_log(THREADS), _HEAD)
 
 
 @statement()
 def lock_thread(d: Dialect) -> Executable:
     """Lock all logs of a thread."""
-    return d.lock(THREADS, of_thread(), _HEAD)
+    return d.statements.lock(THREADS, of_thread(), _HEAD)
 
 
 # --- Allotting -----------------------------------------------------------------------------------
@@ -255,10 +255,10 @@ def begin(d: Dialect, purpose: str, condition: str = "any") -> Any:
     # The look at the id is in the values, not in the SET: SQLAlchemy leaves the schema out of a
     # subquery there.
     values = names() | born(purpose, _given(), new_checkpoints())
-    again = revived(purpose, _given(), d.excluded(THREADS, "last_ordinal"))
-    same = (THREADS.c[name] == d.excluded(THREADS, name) for name in NAMES)
+    again = revived(purpose, _given(), d.statements.excluded(THREADS, "last_ordinal"))
+    same = (THREADS.c[name] == d.statements.excluded(THREADS, name) for name in NAMES)
     where = and_(unexpired(), *_is_as(purpose, condition), *same)
-    return d.upsert(THREADS, values, ["log_id"], again, where=where).returning(*ALLOTTED)
+    return d.statements.upsert(THREADS, values, ["log_id"], again, where=where).returning(*ALLOTTED)
 
 
 @statement(purpose=("checkpoint",), condition=CONDITIONS, based=(True, False), parent=(True, False))

@@ -24,9 +24,7 @@ from sqlalchemy import (
 
 from memalchemy.contracts import LogInfo
 from memalchemy.database import Database, HostConnection
-from memalchemy.dialects import Dialect
-from memalchemy.dialects.lists import lists
-from memalchemy.dialects.reach import reach, within
+from memalchemy.dialects import Dialect, in_namespace, namespace_binds
 from memalchemy.keys import check_thread_id, decode_namespace, encode_id
 from memalchemy.log.entries import has_anything, holds_entries, is_entry
 from memalchemy.log.scan import PAGE, ask, scan
@@ -58,7 +56,7 @@ def _newest_first(query: Any, d: Dialect, key: tuple[str, ...], after: bool) -> 
 def list_heads(d: Dialect, of: str, after: bool, prefix: bool) -> Executable:
     """Threads with a checkpoint, or with an entry, most recently written first, in pages."""
     query = select(THREADS.c.thread_id, THREADS.c.updated_at).where(
-        within(THREADS, below=False), live(), _holds(of)
+        in_namespace(THREADS, below=False), live(), _holds(of)
     )
     if prefix:
         query = query.where(_from_to())
@@ -74,10 +72,10 @@ def _from_to() -> ColumnElement[bool]:
 @statement()
 def list_named(d: Dialect) -> Executable:
     """The last write of those threads in ``p_thread_ids`` that have an entry."""
-    named = d.listed("p_thread_ids", ("thread_id",))
+    named = d.statements.rows_from_list("p_thread_ids", ("thread_id",))
     ids: Any = select(named.c.thread_id)
     return select(THREADS.c.thread_id, THREADS.c.updated_at).where(
-        within(THREADS, below=False), THREADS.c.thread_id.in_(ids), live(), holds_entries()
+        in_namespace(THREADS, below=False), THREADS.c.thread_id.in_(ids), live(), holds_entries()
     )
 
 
@@ -87,7 +85,7 @@ def list_old(d: Dialect, after: bool) -> Executable:
     early = DELTAS.c.occurred_at < bindparam("p_cutoff", type_=DELTAS.c.occurred_at.type)
     here = and_(same_log(DELTAS, THREADS), is_entry(), early)
     old = select(literal_column("1")).select_from(DELTAS).where(here).exists()
-    query = select(THREADS.c.thread_id).where(within(THREADS, below=False), live(), old)
+    query = select(THREADS.c.thread_id).where(in_namespace(THREADS, below=False), live(), old)
     if after:
         query = query.where(THREADS.c.thread_id > bindparam("p_thread_id"))
     return query.order_by(THREADS.c.thread_id).limit(bindparam("p_limit"))
@@ -126,7 +124,7 @@ def list_below(d: Dialect) -> Executable:
     thread = THREADS.c.thread_id == bindparam("k_thread_id")
     return (
         select(THREADS.c.namespace, THREADS.c.head_id, THREADS.c.deleted_at)
-        .where(within(THREADS, below=True), thread)
+        .where(in_namespace(THREADS, below=True), thread)
         .order_by(THREADS.c.namespace)
     )
 
@@ -259,7 +257,7 @@ class ThreadIds:
         def page(after: bool) -> Executable:
             return list_heads(self.db.dialect, of=self.of, after=after, prefix=span is not None)
 
-        binds = reach(self.db.tenant, self.path, below=False)
+        binds = namespace_binds(self.db.tenant, self.path, below=False)
         return matching(self.db, page, binds, self.pattern, span, connection, size=size)
 
 
@@ -332,7 +330,7 @@ def list_logs(d: Dialect, which: str, scope: str, after: bool) -> Executable:
     place = (
         THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
         if scope == "tenant"
-        else within(THREADS, below=scope == "below")
+        else in_namespace(THREADS, below=scope == "below")
     )
     query = select(*(THREADS.c[name] for name in columns)).where(place, live(), has_anything())
     if which == "prefix":
@@ -346,9 +344,9 @@ def list_logs(d: Dialect, which: str, scope: str, after: bool) -> Executable:
 @statement()
 def measure_logs(d: Dialect) -> Executable:
     """The number of checkpoints and entries of some logs, and the sizes of the checkpoints; binds
-    ``p_logs``, of `lists`.
+    ``p_logs``, of `list_batches`.
     """
-    named = d.listed("p_logs", ("log_id",))
+    named = d.statements.rows_from_list("p_logs", ("log_id",))
 
     def of_names(what: Any) -> Any:
         here = CHECKPOINTS.c.log_id == named.c.log_id
@@ -380,7 +378,7 @@ async def logs(
     """The first *limit* logs of the namespace stored as *path*, or with *below* from it on down,
     most recently written first: of threads whose id matches the glob *pattern*, or of one thread.
     """
-    binds = reach(db.tenant, path, below)
+    binds = namespace_binds(db.tenant, path, below)
     scope = "namespace" if not below else "tenant" if path == "/" else "below"
     span, which = range_of(pattern), "all"
     if thread_id is not None:
@@ -395,7 +393,7 @@ async def logs(
     found = matching(db, page, binds, pattern, span, connection, size=min(limit, PAGE))
     heads = await first(found, limit)
     sizes: dict[Any, Any] = {}
-    for listed in lists(db.dialect, "p_logs", [(head.log_id,) for head in heads]):
+    for listed in db.dialect.statements.list_batches("p_logs", [(head.log_id,) for head in heads]):
         for row in await ask(db, measure_logs(db.dialect), listed, connection, stale=True):
             sizes[row.log_id] = row
     return [

@@ -14,7 +14,6 @@ from typing import Any
 from sqlalchemy import ColumnElement, Executable, and_, bindparam, select
 
 from memalchemy.dialects import Dialect
-from memalchemy.dialects.lists import lists
 from memalchemy.errors import ThreadDeleted
 from memalchemy.keys import encode_id
 from memalchemy.log.delete import remove_log
@@ -72,7 +71,7 @@ def read_writes(d: Dialect) -> Executable:
 @statement()
 def read_writes_listed(d: Dialect) -> Executable:
     """The writes of some checkpoints, in the order they were put; binds `listed_ranges`."""
-    named = d.listed("p_keys", ("label", "low", "high"))
+    named = d.statements.rows_from_list("p_keys", ("label", "low", "high"))
     return (
         select(DELTAS.c.label, *(DELTAS.c[name] for name in COLUMNS))
         .join(
@@ -91,4 +90,4 @@ def read_writes_listed(d: Dialect) -> Executable:
 def listed_ranges(d: Dialect, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The binds of `read_writes_listed` for checkpoints, in as many lists as they take."""
     ranges = ((one, *key_range(one).values()) for one in ids)
-    return lists(d, "p_keys", [tuple(map(encode_id, each)) for each in ranges])
+    return d.statements.list_batches("p_keys", [tuple(map(encode_id, each)) for each in ranges])

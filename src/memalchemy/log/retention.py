@@ -74,7 +74,7 @@ def ranked(d: Dialect, logs: FromClause) -> tuple[CTE, CTE]:
     beyond = and_(numbered.c.newer > bindparam("p_keep"), *_let_go(numbered))
     goes = case((beyond, constant("1")), else_=constant("0"))
     names = [numbered.c[name] for name in ("log_id", "seq", "checkpoint_id", "rests_on")]
-    rows = d.once(select(*names, goes.label("goes")), "ranked")
+    rows = d.statements.materialized(select(*names, goes.label("goes")), "ranked")
     rested = select(rows.c.log_id, rows.c.rests_on.label("checkpoint_id")).where(
         rows.c.goes == constant("0"), rows.c.rests_on.is_not(None)
     )

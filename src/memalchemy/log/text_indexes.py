@@ -11,11 +11,11 @@ from memalchemy.statements import Program, statement
 @statement(index=tuple(TEXT_INDEXES))
 def purge(d: Dialect, index: str) -> Executable | None:
     """Rid a text index of the words of rows that are gone."""
-    return d.purge_text_index(index)
+    return d.text.purge(index)
 
 
 def purge_all(d: Dialect) -> Program[None]:
     """Rid all text indexes of them, where deleting a row leaves its words in the index."""
     for index in TEXT_INDEXES:
-        if d.purge_text_index(index) is not None:
+        if d.text.purge(index) is not None:
             yield purge(d, index=index), None

@@ -442,7 +442,7 @@ class DatabaseCopy:
     ) -> None:
         d, native = self.target.dialect, self._native_vectors[self.target]
         change = 0
-        if d.counts_vector_changes:
+        if d.vectors.counts_changes:
             # Caches of the target's vectors read new ones when the counter has moved.
             counting = partial(
                 count_change,
@@ -454,7 +454,7 @@ class DatabaseCopy:
             )
             change = await self.target.run(counting, WRITE_ROWS, connection=transaction)
         rows = [
-            dict(row) | {"vector": d.vector_parameter(row["vector"], native), "change": change}
+            dict(row) | {"vector": d.vectors.bind_value(row["vector"], native), "change": change}
             for row in vectors
         ]
         await self._execute_insert(insert_embedding(d, native=native), rows, key, transaction)
@@ -664,10 +664,10 @@ def read_item(d: Dialect) -> Executable:
 @statement(native=(True, False))
 def read_embeddings(d: Dialect, native: bool) -> Executable | None:
     """Select the vectors of one item."""
-    if not native and not d.vectors_may_be_bytes:
+    if not native and not d.vectors.may_be_bytes:
         return None
     columns = [column for column in EMBEDDINGS.c if column.name != "vector"]
-    vector = d.vector_out(EMBEDDINGS.c.vector, native).label("vector")
+    vector = d.vectors.readable(EMBEDDINGS.c.vector, native).label("vector")
     key = (EMBEDDINGS.c[name] for name in ("field", "model", "part"))
     return select(*columns, vector).where(of_item(EMBEDDINGS)).order_by(*key)
 
@@ -681,7 +681,7 @@ def insert_row(d: Dialect, table: str) -> Executable:
 @statement(native=(True, False))
 def insert_embedding(d: Dialect, native: bool) -> Executable | None:
     """Insert a vector of an item."""
-    if not native and not d.vectors_may_be_bytes:
+    if not native and not d.vectors.may_be_bytes:
         return None
     values: dict[str, Any] = {c.name: bound(c, "p") for c in EMBEDDINGS.c}
-    return insert(EMBEDDINGS).values(values | {"vector": d.vector_in("p_vector", native)})
+    return insert(EMBEDDINGS).values(values | {"vector": d.vectors.bind("p_vector", native)})

@@ -48,7 +48,9 @@ def scan_positions(
 def list_positions(d: Dialect, table: str) -> Executable:
     """Select the next positions of a log, and the bytes of the payload at each."""
     rows = LOG_ROWS[table]
-    size: Any = d.byte_length(DELTAS.c.payload) if rows is DELTAS else literal_column("0")
+    size: Any = (
+        d.statements.byte_length(DELTAS.c.payload) if rows is DELTAS else literal_column("0")
+    )
     return (
         select(rows.c.seq, size.label("stored"))
         .where(of_log(rows), rows.c.seq > bindparam("p_after", type_=rows.c.seq.type))

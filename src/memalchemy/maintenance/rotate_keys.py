@@ -648,11 +648,15 @@ def _state(d: Dialect, table: Table) -> list[Any]:
     fields: ColumnElement[Any] = no
     if table is ITEMS:
         # Oracle cannot compare such a text for equality. A field's word is longer than OTHERS.
-        longer = d.byte_length(ITEMS.c.field_terms) > literal_column(str(len(OTHERS)), Integer)
+        longer = d.statements.byte_length(ITEMS.c.field_terms) > literal_column(
+            str(len(OTHERS)), Integer
+        )
         fields = case((and_(ITEMS.c.field_terms.is_not(None), longer), yes), else_=no)
     return [
         table.c.codec.label("codec"),
-        case((is_encrypted, d.leading_bytes(_payload(table), PREFIX_BYTES))).label("begins"),
+        case((is_encrypted, d.statements.leading_bytes(_payload(table), PREFIX_BYTES))).label(
+            "begins"
+        ),
         case((table.c.search_text.is_not(None), yes), else_=no).label("has_words"),
         fields.label("has_fields"),
     ]
@@ -681,7 +685,7 @@ def list_rows(d: Dialect, table: str, scope: str, after: bool) -> Executable:
             *(source.c[name] for name in key if name != "tenant"),
             *names,
             *_state(d, source),
-            d.byte_length(_payload(source)).label("stored"),
+            d.statements.byte_length(_payload(source)).label("stored"),
         )
         .select_from(rows)
         .where(_in_scope(source, scope))

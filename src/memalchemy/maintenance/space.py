@@ -164,7 +164,7 @@ async def measure(db: Database, *, largest: int = 10) -> Space:
     (items,) = await ask(db, measure_items(d), binds | own_items)
     (vectors,) = await ask(db, measure_vectors(d), binds)
     pieces, estimated = await _measure_pieces(db)
-    pages = await ask(db, file_pages(d), {}) if d.maintenance("pages") is not None else None
+    pages = await ask(db, file_pages(d), {}) if d.maintenance.step("pages") is not None else None
     return Space(
         threads=threads[0][0],
         checkpoints=checkpoints.checkpoints,
@@ -205,7 +205,7 @@ def _kinds(log_kinds: Any, items: Any, vectors: Any) -> Iterator[Kind]:
 async def _measure_pieces(db: Database) -> tuple[tuple[Piece, ...], bool]:
     """Return the tables and indexes, and whether their sizes are estimated."""
     d = db.dialect
-    exact = d.counts_pages() is None or bool((await ask(db, counts_pages(d), {}))[0][0])
+    exact = d.maintenance.counts_pages() is None or bool((await ask(db, counts_pages(d), {}))[0][0])
     rows = await ask(db, sizes(d, exact=exact), {"p_schema": db.schema})
     pieces = sorted(map(_piece, rows), key=lambda piece: (-piece.bytes, piece.name))
     return tuple(pieces), not exact
@@ -258,9 +258,9 @@ async def reclaim(
         progress: called after every step with pages or tables as its ``done`` and ``total``.
     """
     with operation("database.reclaim") as event:
-        if db.dialect.maintenance("pages") is not None:
+        if db.dialect.maintenance.step("pages") is not None:
             result = await _reclaim_file(db, full, progress, event)
-        elif db.dialect.maintenance("tables") is not None:
+        elif db.dialect.maintenance.step("tables") is not None:
             result = await _reclaim_tables(db, full, progress, event)
         else:
             result = await _advise(db, full)
@@ -312,7 +312,7 @@ async def _reclaim_tables(
     before = await _read_tables(db, event)
     advice: list[Advice] = []
     for number, (name, table) in enumerate(before.items(), 1):
-        commands = tuple(d.shrink_commands(name, db.schema, full))
+        commands = tuple(d.maintenance.shrink_commands(name, db.schema, full))
         if not table.owned:
             why = f"only its owner may vacuum {name}: {table.dead:,} dead rows, {table.live:,} live"
             advice.append(Advice(why, commands, name, table.dead))
@@ -337,7 +337,7 @@ def _advice_after_vacuum(
     """Say what a vacuum has left of a table, and how to have it too."""
     if after.dead and after.dead >= before.dead:
         why = f"{after.name} still has {after.dead:,} dead rows: an open transaction may see them"
-        commands = tuple(d.shrink_commands(after.name, schema, full))
+        commands = tuple(d.maintenance.shrink_commands(after.name, schema, full))
         return [Advice(why, commands, after.name, after.dead)]
     many_were_dead = before.dead > DEAD_SHARE * (before.live + before.dead)
     if not full and many_were_dead and after.bytes > (1 - DEAD_SHARE) * before.bytes:
@@ -345,7 +345,7 @@ def _advice_after_vacuum(
             f"{before.dead:,} dead rows of {after.name} made room for new ones; its file shrinks "
             "only when it is rewritten, which locks it meanwhile"
         )
-        commands = tuple(d.shrink_commands(after.name, schema, True))
+        commands = tuple(d.maintenance.shrink_commands(after.name, schema, True))
         return [Advice(why, commands, after.name, after.dead)]
     return []
 
@@ -366,7 +366,7 @@ async def _advise(db: Database, full: bool) -> Reclaimed:
     advice = tuple(
         Advice(f"to shrink {name}, its owner runs", tuple(commands), name)
         for name in TABLES
-        if (commands := db.dialect.shrink_commands(name, db.schema, full))
+        if (commands := db.dialect.maintenance.shrink_commands(name, db.schema, full))
     )
     return Reclaimed(total, total, advice)
 
@@ -402,8 +402,8 @@ def measure_checkpoints(d: Dialect) -> Executable:
 
 def _lengths(d: Dialect) -> tuple[Any, Any]:
     """Return the sums of the bytes of payloads and of search text."""
-    payload = func.sum(d.byte_length(DELTAS.c.payload))
-    return payload, func.coalesce(func.sum(d.byte_length(DELTAS.c.search_text)), 0)
+    payload = func.sum(d.statements.byte_length(DELTAS.c.payload))
+    return payload, func.coalesce(func.sum(d.statements.byte_length(DELTAS.c.search_text)), 0)
 
 
 @statement()
@@ -449,13 +449,13 @@ def measure_items(d: Dialect) -> Executable:
     own = and_(
         ITEMS.c.namespace >= _path("p_internal"), ITEMS.c.namespace < _path("p_internal_end")
     )
-    text = func.coalesce(func.sum(d.byte_length(ITEMS.c.search_text)), 0)
-    fields = func.coalesce(func.sum(d.byte_length(ITEMS.c.field_terms)), 0)
+    text = func.coalesce(func.sum(d.statements.byte_length(ITEMS.c.search_text)), 0)
+    fields = func.coalesce(func.sum(d.statements.byte_length(ITEMS.c.field_terms)), 0)
     has_text = or_(ITEMS.c.search_text.is_not(None), ITEMS.c.field_terms.is_not(None))
     return select(
         func.count().label("entries"),
         func.coalesce(func.sum(case((live_item(), 1), else_=0)), 0).label("live"),
-        func.coalesce(func.sum(d.byte_length(ITEMS.c.value)), 0).label("value_bytes"),
+        func.coalesce(func.sum(d.statements.byte_length(ITEMS.c.value)), 0).label("value_bytes"),
         func.coalesce(func.sum(case((has_text, 1), else_=0)), 0).label("texts"),
         (text + fields).label("text_bytes"),
     ).where(ITEMS.c.tenant == bindparam("k_tenant"), not_(own))
@@ -477,13 +477,13 @@ def measure_vectors(d: Dialect) -> Executable:
 @statement()
 def counts_pages(d: Dialect) -> Executable | None:
     """Select a number that is zero where the database does not count the pages of its tables."""
-    return d.counts_pages()
+    return d.maintenance.counts_pages()
 
 
 @statement(exact=(True, False))
 def sizes(d: Dialect, exact: bool) -> Executable | None:
     """Select the sizes of tables and indexes, as the database counts them or estimated."""
-    return d.sizes(exact)
+    return d.maintenance.sizes(exact)
 
 
 MERGE_STEPS = (
@@ -495,16 +495,16 @@ MERGE_STEPS = (
 @statement(what=MERGE_STEPS)
 def merge_step(d: Dialect, what: str) -> Executable | None:
     """Step of merging a text index: count changes; merge some of its segments."""
-    return d.maintenance(what)
+    return d.maintenance.step(what)
 
 
 @statement()
 def read_tables(d: Dialect) -> Executable | None:
     """Select live and dead rows of the tables, their bytes, and whether the role owns them."""
-    return d.maintenance("tables")
+    return d.maintenance.step("tables")
 
 
 @statement(table=tuple(TABLES), full=(True, False))
 def vacuum_table(d: Dialect, table: str, full: bool) -> Executable | None:
     """VACUUM of one table."""
-    return d.vacuum(TABLES[table], full)
+    return d.maintenance.vacuum(TABLES[table], full)

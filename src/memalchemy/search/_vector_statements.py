@@ -41,12 +41,12 @@ PART = ("namespace", "key", "field", "part")
 @statement()
 def vector_storage(d: Dialect) -> Executable | None:
     """The type of the column of vectors, on databases where it depends on the installation."""
-    return d.vector_storage()
+    return d.vectors.column_type()
 
 
 def has_native_vectors(db: Database) -> Program[bool]:
     """Return whether the column of vectors has the database's own vector type, and not bytes."""
-    if db.dialect.vector_storage() is None:
+    if db.dialect.vectors.column_type() is None:
         return True
     rows = yield vector_storage(db.dialect), {"p_schema": db.schema}
     return not rows or rows[0][0] != "bytea"
@@ -66,9 +66,9 @@ def of_kind() -> ColumnElement[bool]:
 @statement(below=(False, True))
 def read_vectors(d: Dialect, below: bool) -> Executable | None:
     """A page of the vectors of a scope; binds `page_after`."""
-    if d.compares_vectors and not d.vectors_may_be_bytes:
+    if d.vectors.computes_distances and not d.vectors.may_be_bytes:
         return None
-    position = d.row_position(EMBEDDINGS)
+    position = d.statements.rowid(EMBEDDINGS)
     order = {"key": String, "field": String, "part": Integer}
     columns: list[Any] = [EMBEDDINGS.c[name] for name in order]
     bounds: list[Any] = [bindparam(f"p_{name}", type_=type_) for name, type_ in order.items()]
@@ -84,7 +84,7 @@ def read_vectors(d: Dialect, below: bool) -> Executable | None:
 
 def page_after(d: Dialect, row: Any | None, path: str) -> dict[str, Any]:
     """Return the binds of `read_vectors` for the page after *row*, or for the first page."""
-    if d.row_position(EMBEDDINGS) is not None:
+    if d.statements.rowid(EMBEDDINGS) is not None:
         found = {"p_row_at": -1 if row is None else row.row_at}
     elif row is None:
         found = {"p_key": "", "p_field": "", "p_part": -1}
@@ -109,8 +109,8 @@ def count_vectors(d: Dialect, below: bool) -> Executable:
 @statement()
 def read_changes(d: Dialect) -> Executable | None:
     """A page of the vectors of a namespace that were written since a version."""
-    position = d.row_position(EMBEDDINGS)
-    if not d.counts_vector_changes or position is None:
+    position = d.statements.rowid(EMBEDDINGS)
+    if not d.vectors.counts_changes or position is None:
         return None
     change = EMBEDDINGS.c.change
     # Written so that only the index by change can be used: most often there are no rows, or few.
@@ -133,8 +133,8 @@ def read_changes(d: Dialect) -> Executable | None:
 @statement(which=("number", "positions"))
 def read_positions(d: Dialect, which: str) -> Executable | None:
     """The positions of a namespace's vectors in a range of positions, or their number."""
-    position = d.row_position(EMBEDDINGS)
-    if not d.counts_vector_changes or position is None:
+    position = d.statements.rowid(EMBEDDINGS)
+    if not d.vectors.counts_changes or position is None:
         return None
     wanted = func.count().label("number") if which == "number" else position.label("row_at")
     return (
@@ -148,7 +148,7 @@ def read_positions(d: Dialect, which: str) -> Executable | None:
 @statement()
 def live_items(d: Dialect) -> Executable | None:
     """``namespace, key`` as stored of the items that ``p_keys`` lists, if they are alive."""
-    if d.compares_vectors and not d.vectors_may_be_bytes:
+    if d.vectors.computes_distances and not d.vectors.may_be_bytes:
         return None
     return select(*_as_stored(ITEMS, "namespace", "key")).where(
         ITEMS.c.tenant == _bound("k_tenant", ITEMS.c.tenant), is_listed(d, ITEMS), live_item()
@@ -174,7 +174,7 @@ def rank_all(d: Dialect, metric: str, below: bool, among: bool) -> Executable | 
     bytes: most rows may be other parts of an item that is found already, or more than are wanted.
     With *among* only the items that ``p_keys`` lists are compared.
     """
-    if not d.compares_vectors or (among and d.list_bytes is not None):
+    if not d.vectors.computes_distances or (among and d.statements.max_list_bytes is not None):
         return None
     scope = and_(in_scope(EMBEDDINGS, below), of_kind())
     if among:
@@ -188,14 +188,14 @@ def rank_few(d: Dialect, metric: str, below: bool) -> Executable | None:
 
     Its plan is generic, and uses the index of the scope.
     """
-    if not d.plans_for_values or not d.compares_vectors:
+    if not d.statements.has_custom_plans or not d.vectors.computes_distances:
         return None
     tenant = EMBEDDINGS.c.tenant == _bound("k_tenant", EMBEDDINGS.c.tenant)
     path = _equals("k_namespace", EMBEDDINGS.c.namespace)
     scope = in_scope(EMBEDDINGS, True) if below else and_(tenant, path)
     dimensions = EMBEDDINGS.c.dimensions == _bound("p_dimensions", EMBEDDINGS.c.dimensions)
     condition = and_(scope, _equals("p_model", EMBEDDINGS.c.model), dimensions)
-    limit = d.unforeseen(_integer("p_limit"))
+    limit = d.statements.hide_from_planner(_integer("p_limit"))
     return _rank(d, metric, _unforeseen(d, condition), limit)
 
 
@@ -211,7 +211,7 @@ def _equals(name: str, column: ColumnElement[Any]) -> ColumnElement[bool]:
 def _rank(
     d: Dialect, metric: str, scope: ColumnElement[bool], limit: ColumnElement[int]
 ) -> Executable:
-    distance = d.vector_distance(EMBEDDINGS.c.vector, "p_vector", metric).label("distance")
+    distance = d.vectors.distance(EMBEDDINGS.c.vector, "p_vector", metric).label("distance")
     part = [EMBEDDINGS.c[name] for name in PART]
     query = select(*part, distance).where(scope)
     return _with_items(d, query.order_by(distance, *part).limit(limit))
@@ -219,7 +219,9 @@ def _rank(
 
 def _unforeseen(d: Dialect, condition: ColumnElement[bool]) -> ColumnElement[bool]:
     def instead(element: Any, **_: Any) -> Any:
-        return d.unforeseen(element) if isinstance(element, BindParameter) else None
+        return (
+            d.statements.hide_from_planner(element) if isinstance(element, BindParameter) else None
+        )
 
     made: ColumnElement[bool] = replacement_traverse(condition, {}, instead)
     return made
@@ -229,11 +231,11 @@ def _unforeseen(d: Dialect, condition: ColumnElement[bool]) -> ColumnElement[boo
 def rank_by_index(d: Dialect, metric: str, below: bool, dimensions: int) -> Executable | None:
     """The approximately nearest vectors of a scope by an index, with their exact distances."""
     vector = EMBEDDINGS.c.vector
-    about = d.vector_index_distance(vector, "p_vector", metric, dimensions)
+    about = d.vectors.index_distance(vector, "p_vector", metric, dimensions)
     if about is None:
         return None
     rough = about.label("rough")
-    true = d.vector_distance(vector, "p_vector", metric).label("distance")
+    true = d.vectors.distance(vector, "p_vector", metric).label("distance")
     query = (
         select(*(EMBEDDINGS.c[name] for name in PART), true, rough)
         .where(in_scope(EMBEDDINGS, below))
@@ -247,27 +249,27 @@ def rank_by_index(d: Dialect, metric: str, below: bool, dimensions: int) -> Exec
 @statement()
 def vector_indexes(d: Dialect) -> Executable | None:
     """The vector indexes of the schema ``:p_schema``."""
-    return d.vector_indexes()
+    return d.vectors.list_indexes()
 
 
 @statement()
 def only_by_vector_index(d: Dialect) -> Executable | None:
     """Set the transaction to use the vector index, with the settings that are bound."""
-    return d.only_by_vector_index()
+    return d.vectors.force_index()
 
 
 @statement()
 def current_vector_settings(d: Dialect) -> Executable | None:
     """The settings that `only_by_vector_index` changes."""
-    return d.current_vector_settings()
+    return d.vectors.current_settings()
 
 
 def _with_items(d: Dialect, query: Select[Any]) -> Executable:
     # Joined to the nearest rows only: joined before, all items of the scope would be looked up.
-    near = d.once(query, "near")
+    near = d.statements.materialized(query, "near")
     alive = case((live_item(), literal_column("1")), else_=literal_column("0")).label("alive")
     own = [ITEMS.c[name] for name in STORED if name not in ("namespace", "key", "value")]
-    is_short = d.byte_length(ITEMS.c.value) <= _integer("p_longest")
+    is_short = d.statements.byte_length(ITEMS.c.value) <= _integer("p_longest")
     value = case((is_short, ITEMS.c.value)).label("value")
     return (
         select(*(near.c[name] for name in (*PART, "distance")), alive, *own, value)
@@ -290,7 +292,7 @@ def _as_stored(table: Table, *names: str) -> list[Any]:
 
 def _vectors(d: Dialect) -> Any:
     columns = _as_stored(EMBEDDINGS, *PART, "vector")
-    position = d.row_position(EMBEDDINGS)
+    position = d.statements.rowid(EMBEDDINGS)
     return select(*columns, *([] if position is None else [position.label("row_at")]))
 
 

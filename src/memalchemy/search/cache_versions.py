@@ -92,7 +92,7 @@ def count_change(
 @statement(removes=(False, True))
 def bump_vectors(d: Dialect, removes: bool) -> Executable | None:
     """Count a change, and lock the counter; no row if this is the first change."""
-    if not d.counts_vector_changes:
+    if not d.vectors.counts_changes:
         return None
     version = ITEMS.c.version + 1
     nonce = bindparam("p_nonce", type_=BigInteger)
@@ -111,7 +111,7 @@ def bump_vectors(d: Dialect, removes: bool) -> Executable | None:
 @statement()
 def begin_counting(d: Dialect) -> Executable | None:
     """Count the first change of a namespace."""
-    if not d.counts_vector_changes:
+    if not d.vectors.counts_changes:
         return None
     now = bindparam("p_now", type_=ITEMS.c.updated_at.type)
     return insert(ITEMS).values(
@@ -131,7 +131,7 @@ def begin_counting(d: Dialect) -> Executable | None:
 @statement()
 def read_counter(d: Dialect) -> Executable | None:
     """The counter of one namespace; binds `counter_binds`."""
-    if not d.counts_vector_changes:
+    if not d.vectors.counts_changes:
         return None
     return select(*_columns()).where(_counter())
 
@@ -139,7 +139,7 @@ def read_counter(d: Dialect) -> Executable | None:
 @statement()
 def read_counters(d: Dialect) -> Executable | None:
     """The counters of a namespace and of all below it, and those with hashed keys."""
-    if not d.counts_vector_changes:
+    if not d.vectors.counts_changes:
         return None
     key = ITEMS.c.key
     bound = {

@@ -18,8 +18,7 @@ from sqlalchemy import Executable
 
 from memalchemy.contracts import Progress
 from memalchemy.database import MAINTENANCE, READ, Database
-from memalchemy.dialects import Dialect
-from memalchemy.dialects.base import vector_index_name
+from memalchemy.dialects import Dialect, vector_index_name
 from memalchemy.errors import AuthenticationFailed, CapabilityMissing, Conflict, NotFound
 from memalchemy.search._vector_statements import (
     INDEXED_DIMENSIONS,
@@ -54,19 +53,19 @@ class VectorIndex:
 @statement()
 def vector_index_progress(d: Dialect) -> Executable | None:
     """The progress of the build of a vector index."""
-    return d.vector_index_progress()
+    return d.vectors.build_progress()
 
 
 @statement(metric=METRICS, dimensions=INDEXED_DIMENSIONS)
 def build_vector_index(d: Dialect, metric: str, dimensions: int) -> Executable | None:
     """Build a vector index."""
-    return d.build_vector_index(metric, dimensions)
+    return d.vectors.build_index(metric, dimensions)
 
 
 @statement(metric=METRICS, dimensions=INDEXED_DIMENSIONS)
 def drop_vector_index(d: Dialect, metric: str, dimensions: int) -> Executable | None:
     """Drop a vector index."""
-    return d.drop_vector_index(metric, dimensions)
+    return d.vectors.drop_index(metric, dimensions)
 
 
 async def list_indexes(db: Database) -> list[VectorIndex]:
@@ -189,12 +188,12 @@ async def _watch(
 async def _check(db: Database, metric: str = "cosine", dimensions: int = 384) -> None:
     """Raise `CapabilityMissing` unless vector indexes can be built here."""
     d = db.dialect
-    if not d.compares_vectors:
+    if not d.vectors.computes_distances:
         raise CapabilityMissing(
             f"vectors are compared exactly on {d}, and kept in memory: that needs no index"
         )
-    if d.vector_indexes() is None:
-        commands = d.vector_index_commands(metric, dimensions, db.schema)
+    if d.vectors.list_indexes() is None:
+        commands = d.vectors.index_commands(metric, dimensions, db.schema)
         raise CapabilityMissing(
             f"on {d} a vector index is the administrator's to build; as the owner of the tables "
             f"run: {' '.join(commands)}"
@@ -202,8 +201,8 @@ async def _check(db: Database, metric: str = "cosine", dimensions: int = 384) ->
     if not await db.run(lambda: has_native_vectors(db), READ):
         raise CapabilityMissing(
             "this database has no type for vectors, so they are stored as bytes and compared "
-            f"exactly. Run, as a superuser: {'; '.join(d.vector_type_commands)}; then: memalchemy "
-            "--db URL upgrade"
+            f"exactly. Run, as a superuser: {'; '.join(d.vectors.install_commands)}; then: "
+            "memalchemy --db URL upgrade"
         )
 
 
@@ -216,7 +215,7 @@ def _owners_only(db: Database, metric: str, dimensions: int, *, drop: bool) -> A
     try:
         yield
     except AuthenticationFailed as error:
-        commands = db.dialect.vector_index_commands(metric, dimensions, db.schema, drop=drop)
+        commands = db.dialect.vectors.index_commands(metric, dimensions, db.schema, drop=drop)
         raise AuthenticationFailed(
             f"only the owner of the tables can do this; as that role run: {' '.join(commands)}"
         ) from error

@@ -7,8 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, not_, or_, select, tuple_
 
-from memalchemy.dialects import Dialect
-from memalchemy.dialects.lists import LISTED, lists
+from memalchemy.dialects import MAX_LISTED, Dialect
 from memalchemy.keys import encode_id
 from memalchemy.schema import EmbeddingRow, StoreItemRow
 
@@ -107,9 +106,13 @@ Place = tuple[str, str]
 """An item's encoded namespace and its key."""
 
 
-def key_lists(d: Dialect, places: Iterable[Place], most: int = LISTED) -> Iterator[dict[str, Any]]:
+def key_lists(
+    d: Dialect, places: Iterable[Place], most: int = MAX_LISTED
+) -> Iterator[dict[str, Any]]:
     """Yield binds of `is_listed` for *places*, each for at most *most* of them."""
-    return lists(d, "p_keys", [(path, encode_id(key)) for path, key in places], most)
+    return d.statements.list_batches(
+        "p_keys", [(path, encode_id(key)) for path, key in places], most
+    )
 
 
 def is_listed(d: Dialect, table: Any) -> ColumnElement[bool]:
@@ -118,7 +121,7 @@ def is_listed(d: Dialect, table: Any) -> ColumnElement[bool]:
     It is not a join: without statistics SQLite would scan all items of the tenant, and the list for
     each of them.
     """
-    named = d.listed("p_keys", ("namespace", "key"))
+    named = d.statements.rows_from_list("p_keys", ("namespace", "key"))
     names: Select[Any] = select(named.c.namespace, named.c.key)
     return tuple_(table.c.namespace, table.c.key).in_(names)
 

@@ -39,7 +39,6 @@ from sqlalchemy import (
 )
 
 from memalchemy.dialects import Dialect
-from memalchemy.dialects.lists import lists
 from memalchemy.log.entries import is_entry
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, live, same_log
 from memalchemy.search.scope import ITEMS, STORED, live_item, not_internal, same_item
@@ -83,9 +82,9 @@ def search_items(d: Dialect, below: bool, weighed: bool) -> Executable:
     otherwise those columns are NULL. Binds ``terms``, ``p_terms`` (their number), `scope_binds`,
     `Dialect.item_scope`, ``p_limit``, ``p_offset``.
     """
-    hits = d.item_hits(below)
+    hits = d.text.item_hits(below)
     found, asked = _ranked(hits, [column.name for column in hits.c if column.name != "term"])
-    best = d.once(_best_items(d, found, below), "best")
+    best = d.statements.materialized(_best_items(d, found, below), "best")
     score = (cast(best.c.bits, Float) / asked).label("score")
     query: Select[Any] = select(*(best.c[name] for name in _ITEM), score)
     if weighed:
@@ -111,13 +110,13 @@ def _best_items(d: Dialect, found: CTE, below: bool) -> Select[Any]:
     return (
         query.where(live_item(of), *([not_internal(of)] if below else []))
         .order_by(*_item_order(found, of))
-        .limit(d.unforeseen(bindparam("p_limit", type_=Integer)))
-        .offset(d.unforeseen(bindparam("p_offset", type_=Integer)))
+        .limit(d.statements.hide_from_planner(bindparam("p_limit", type_=Integer)))
+        .offset(d.statements.hide_from_planner(bindparam("p_offset", type_=Integer)))
     )
 
 
 def _is_item(d: Dialect, row: CTE) -> ColumnElement[bool]:
-    position = d.row_position(ITEMS)
+    position = d.statements.rowid(ITEMS)
     if position is not None and "row_at" in row.c:
         return position == row.c.row_at
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
@@ -131,7 +130,7 @@ def _item_order(found: Any, of: Any) -> list[ColumnElement[Any]]:
 @statement(below=(False, True))
 def narrowed_items(d: Dialect, below: bool) -> Executable:
     """``namespace, key`` of the items that may pass a filter, by their field terms."""
-    within = d.items_within(below)
+    within = d.text.items_in_scope(below)
     return select(within.c.namespace, within.c.key).limit(bindparam("p_limit"))
 
 
@@ -173,7 +172,9 @@ def find_in_logs(
         else:
             whole: dict[tuple[UUID, int], Any] = {}
             keys = [(row.log_id, row.seq) for _, row in ranked]
-            for listed in lists(d, "p_keys", [(log_id, str(seq)) for log_id, seq in keys]):
+            for listed in d.statements.list_batches(
+                "p_keys", [(log_id, str(seq)) for log_id, seq in keys]
+            ):
                 for row in (yield read, {**binds, **listed}):
                     whole[row.log_id, row.seq] = row
             found += [
@@ -203,7 +204,7 @@ def search_entries(d: Dialect, scope: str, weighed: bool) -> Executable:
     rows; otherwise those columns are NULL. Binds ``terms``, ``p_terms`` (their number),
     ``k_tenant``, ``k_namespace``, ``p_limit``, ``p_offset``.
     """
-    found, asked = _ranked(d.text_hits(), _LOG_ROW)
+    found, asked = _ranked(d.text.log_hits(), _LOG_ROW)
     order = (DELTAS.c.stored_at.desc(), DELTAS.c.seq.desc(), THREADS.c.thread_id.desc())
     chosen = (
         select(
@@ -221,7 +222,7 @@ def search_entries(d: Dialect, scope: str, weighed: bool) -> Executable:
     )
     if scope == "log":
         chosen = chosen.where(THREADS.c.thread_id == bindparam("k_thread_id"))
-    best = d.once(chosen, "best")
+    best = d.statements.materialized(chosen, "best")
     score = (cast(best.c.bits, Float) / asked).label("score")
     query = select(*(best.c[name] for name in (*_LOG_ROW, "thread_id")), score)
     if weighed:
@@ -239,7 +240,7 @@ def search_entries(d: Dialect, scope: str, weighed: bool) -> Executable:
 @statement()
 def read_found_entries(d: Dialect) -> Executable:
     """The entries that ``p_keys`` lists, with the columns of a hit."""
-    listed = d.listed("p_keys", _LOG_ROW)
+    listed = d.statements.rows_from_list("p_keys", _LOG_ROW)
     places = select(listed.c.log_id, cast(listed.c.seq, BigInteger))
     return (
         select(*(DELTAS.c[name] for name in (*_LOG_ROW, *_ENTRY)), THREADS.c.thread_id)
@@ -287,15 +288,15 @@ def search_checkpoints(d: Dialect, below: bool, weighed: bool) -> Executable:
     the namespaces under it; a term is as rare as it is in all of these. With *weighed* a row also
     has the ``opening`` of its search text, and the columns of a hit if there are at most
     `FULL_ROWS` rows; otherwise those columns are NULL. Binds ``terms``, ``p_terms`` (their number),
-    those of `Dialect.text_hits`, ``p_limit``, ``p_offset``.
+    those of `TextIndexes.log_hits`, ``p_limit``, ``p_offset``.
     """
-    found, asked = _ranked(d.text_hits(below), _LOG_ROW)
+    found, asked = _ranked(d.text.log_hits(below), _LOG_ROW)
     order = (
         CHECKPOINTS.c.created_at.desc(),
         *(THREADS.c[name].desc() for name in _LOG_NAMES),
         CHECKPOINTS.c.seq.desc(),
     )
-    best = d.once(
+    best = d.statements.materialized(
         select(
             *(CHECKPOINTS.c[name] for name in (*_LOG_ROW, "created_at")),
             *(THREADS.c[name] for name in _LOG_NAMES),
@@ -336,7 +337,7 @@ def search_checkpoints(d: Dialect, below: bool, weighed: bool) -> Executable:
 @statement()
 def read_found_checkpoints(d: Dialect) -> Executable:
     """The checkpoints that ``p_keys`` lists, with the columns of a hit."""
-    listed = d.listed("p_keys", _LOG_ROW)
+    listed = d.statements.rows_from_list("p_keys", _LOG_ROW)
     places = select(listed.c.log_id, cast(listed.c.seq, BigInteger))
     return (
         select(

@@ -32,8 +32,7 @@ from memalchemy.database import (
     HostConnection,
 )
 from memalchemy.database.per_database import shared
-from memalchemy.dialects.base import vector_index_name
-from memalchemy.dialects.lists import lists
+from memalchemy.dialects import vector_index_name
 from memalchemy.events import Event
 from memalchemy.keys import decode_id, encode_id
 from memalchemy.search import _vector_cache
@@ -283,7 +282,7 @@ class VectorRanking:
 
     async def _choose(self) -> BruteForceRanking | DatabaseRanking:
         session = self._session
-        if session.db.dialect.compares_vectors:
+        if session.db.dialect.vectors.computes_distances:
             support = await vector_support(
                 session.db, session.connection, session.event, replica_ok=session.replica_ok
             )
@@ -375,7 +374,7 @@ async def vector_support(
 
     def program() -> Program[tuple[bool, frozenset[str]]]:
         native = yield from has_native_vectors(db)
-        if not native or db.dialect.vector_indexes() is None:
+        if not native or db.dialect.vectors.list_indexes() is None:
             return native, frozenset()
         rows: Sequence[Any] = yield vector_indexes(db.dialect), {"p_schema": db.schema}
         return native, frozenset(str(row[0]) for row in rows if row[1])
@@ -409,7 +408,7 @@ class DatabaseRanking:
         self._binds = scope_binds(query.tenant, query.path, query.below) | {
             "p_model": query.model,
             "p_dimensions": query.dimensions,
-            "p_vector": self._dialect.query_vector(query.vector),
+            "p_vector": self._dialect.vectors.query_value(query.vector),
             "p_now": session.now,
         }
         self._scope = query.tenant, query.path, query.below, query.model, query.dimensions
@@ -460,7 +459,7 @@ class DatabaseRanking:
             self._few = True
             return False
         width = WIDTH if number >= LARGE else WIDTH_IF_SMALL
-        self._settings = self._dialect.vector_index_settings(width)
+        self._settings = self._dialect.vectors.index_settings(width)
         reason = f"of over {most:,} vectors the index finds the nearest without comparing all"
         self._explain("hnsw", reason, vectors_at_least=number, width=width, index=name)
         return True
@@ -482,7 +481,7 @@ class DatabaseRanking:
 
     async def _count_if_searched_before(self) -> None:
         """Find out whether there are few vectors; for a single search that costs too much."""
-        if not self._dialect.plans_for_values:
+        if not self._dialect.statements.has_custom_plans:
             return
         if self._support.was_searched(self._scope):
             self._few = await self._count() <= max_compared(self._query.dimensions)
@@ -525,7 +524,7 @@ class DatabaseRanking:
         if candidates is not None:
             (listed,) = key_lists(d, candidates, most=len(candidates))
             binds |= listed
-        if self._few and candidates is None and d.plans_for_values:
+        if self._few and candidates is None and d.statements.has_custom_plans:
             statement = rank_few(d, metric=query.metric, below=query.below)
         else:
             statement = rank_all(
@@ -553,7 +552,7 @@ class DatabaseRanking:
         return found
 
     def _candidates(self) -> Program[Sequence[Item] | None]:
-        if self._query.candidates is None or self._dialect.list_bytes is not None:
+        if self._query.candidates is None or self._dialect.statements.max_list_bytes is not None:
             return None
         return (yield from self._query.candidates(MAX_CANDIDATES))
 
@@ -634,7 +633,7 @@ class BruteForceRanking:
                 candidates = [(path, encode_id(key)) for path, key in named]
         view = None
         read = 0
-        if self._session.connection is None and self._db.dialect.counts_vector_changes:
+        if self._session.connection is None and self._db.dialect.vectors.counts_changes:
             cache = _vector_cache.MATRICES
             matrix = cache.matrix_of(self._db, _matrix_scope(self._query))
             # If another task of this event loop holds the lock, waiting for it would block both.
@@ -654,7 +653,7 @@ class BruteForceRanking:
     def _alive(self, items: list[Item]) -> Program[set[Item]]:
         d, found = self._db.dialect, set[Item]()
         binds = {"k_tenant": self._query.tenant, "p_now": self._session.now}
-        for listed in lists(d, "p_keys", items):
+        for listed in d.statements.list_batches("p_keys", items):
             rows: Sequence[Any] = yield live_items(d), binds | listed
             found |= {(row[0], row[1]) for row in rows}
         return found

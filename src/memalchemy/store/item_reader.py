@@ -133,10 +133,10 @@ class ItemReader:
         Or ``None``, if they are more than it is given.
         """
         d, fields = self.db.dialect, self.field_words()
-        if not fields or not d.indexes_fields:
+        if not fields or not d.text.indexes_fields:
             return None
         scope = scope_binds(self.db.tenant, self.path, self.below)
-        scope |= d.item_scope(self.db.tenant, self.path, self.below, fields)
+        scope |= d.text.item_scope_binds(self.db.tenant, self.path, self.below, fields)
 
         def program(most: int) -> Program[Sequence[Place] | None]:
             rows = yield narrowed_items(d, below=self.below), scope | {"p_limit": most + 1}

@@ -67,13 +67,13 @@ class ItemSearch:
         items = self.items
         db, d = items.db, items.db.dialect
         binds = {
-            "terms": d.text_terms(terms),
+            "terms": d.text.terms(terms),
             "p_terms": len(terms),
             "p_limit": CANDIDATES,
             "p_offset": 0,
         }
         binds |= scope_binds(db.tenant, items.path, items.below)
-        binds |= d.item_scope(db.tenant, items.path, items.below, items.field_words())
+        binds |= d.text.item_scope_binds(db.tenant, items.path, items.below, items.field_words())
         ranking, weighed = BM25Ranking(terms), True
         while True:
             rows = await items.ask(search_items(d, below=items.below, weighed=weighed), binds)

@@ -157,6 +157,6 @@ async def stores_natively(
     event: Event | None,
 ) -> bool:
     """How *vectors* are written, if there are any: asked of the database once in a while."""
-    if not vectors or not db.dialect.compares_vectors:
+    if not vectors or not db.dialect.vectors.computes_distances:
         return True
     return (await vector_support(db, connection, event, replica_ok=False)).native

@@ -40,7 +40,7 @@ from memalchemy.database import (
     check_database,
     off_loop,
 )
-from memalchemy.dialects.lists import LISTED
+from memalchemy.dialects import MAX_LISTED
 from memalchemy.errors import InvalidArgument, MemalchemyError
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
@@ -620,7 +620,7 @@ class Store:
 
         A few hundred at a time, each time in a transaction of its own.
         """
-        values = {"k_tenant": self.db.tenant, "p_now": datetime.now(UTC), "p_limit": LISTED}
+        values = {"k_tenant": self.db.tenant, "p_now": datetime.now(UTC), "p_limit": MAX_LISTED}
         d = self.db.dialect
 
         def program() -> Program[int | None]:

@@ -125,7 +125,9 @@ def _put(d: Dialect, expected: str) -> Any:
     if expected in ("version", "item"):
         return _change(expected)
     where = and_(*_as_expected(expected)) if expected == "none" else None
-    return d.upsert(ITEMS, _new(), ITEM_KEY, _changed(), where=where).returning(ITEMS.c.version)
+    return d.statements.upsert(ITEMS, _new(), ITEM_KEY, _changed(), where=where).returning(
+        ITEMS.c.version
+    )
 
 
 @statement(expected=EXPECTED)
@@ -167,7 +169,7 @@ def drop_other_vectors(d: Dialect) -> Executable | None:
     """Remove an item's vectors but those that ``p_kept`` lists, which are written anew."""
     if not d.upserts:
         return None
-    kept = d.listed("p_kept", ("field", "model", "part"))
+    kept = d.statements.rows_from_list("p_kept", ("field", "model", "part"))
     same = [EMBEDDINGS.c[name] == kept.c[name] for name in ("field", "model")]
     part = cast(EMBEDDINGS.c.part, Text) == kept.c.part
     stays: Select[Any] = select(literal_column("1")).select_from(kept).where(*same, part)
@@ -177,7 +179,7 @@ def drop_other_vectors(d: Dialect) -> Executable | None:
 @statement()
 def lock_item(d: Dialect) -> Executable:
     """Lock an item, and return its version."""
-    return d.lock(ITEMS, and_(of_item(ITEMS), live_item()), [ITEMS.c.version])
+    return d.statements.lock(ITEMS, and_(of_item(ITEMS), live_item()), [ITEMS.c.version])
 
 
 @statement()
@@ -189,18 +191,18 @@ def drop_vectors_of_model(d: Dialect) -> Executable:
 @statement(native=(True, False))
 def put_vector(d: Dialect, native: bool) -> Executable | None:
     """Write a vector of an item, into a column of the database's own type or of bytes."""
-    if not native and not d.vectors_may_be_bytes:
+    if not native and not d.vectors.may_be_bytes:
         return None
     names = ("field", "model", "part", "dimensions", "change")
     values: dict[str, Any] = {
         name: bindparam(f"p_{name}", type_=EMBEDDINGS.c[name].type) for name in names
     }
     values |= {name: _bind(name) for name in ITEM_KEY}
-    values["vector"] = d.vector_in("p_vector", native)
+    values["vector"] = d.vectors.bind("p_vector", native)
     if not d.upserts:  # they were dropped before
         return insert(EMBEDDINGS).values(values)
-    changed = {name: d.excluded(EMBEDDINGS, name) for name in _OF_A_VECTOR}
-    return d.upsert(EMBEDDINGS, values, (*ITEM_KEY, "field", "model", "part"), changed)
+    changed = {name: d.statements.excluded(EMBEDDINGS, name) for name in _OF_A_VECTOR}
+    return d.statements.upsert(EMBEDDINGS, values, (*ITEM_KEY, "field", "model", "part"), changed)
 
 
 def _of_each() -> dict[str, Any]:
@@ -211,13 +213,13 @@ def _of_each() -> dict[str, Any]:
 @statement()
 def put_items(d: Dialect) -> Executable | None:
     """Write items of one tenant and moment, whatever was there; their versions by their keys."""
-    if not d.takes_arrays:
+    if not d.statements.has_arrays:
         return None
-    rows = d.arrays("i", _of_each())
+    rows = d.statements.rows_from_arrays("i", _of_each())
     new = _new(lambda name: _bind(name) if name in _OF_ALL else rows.c[name])
-    changed = _changed(partial(d.excluded, ITEMS))
+    changed = _changed(partial(d.statements.excluded, ITEMS))
     source = select(*(column.label(name) for name, column in new.items())).select_from(rows)
-    put = d.upsert(ITEMS, new, ITEM_KEY, changed, source=source)
+    put = d.statements.upsert(ITEMS, new, ITEM_KEY, changed, source=source)
     return put.returning(ITEMS.c.namespace, ITEMS.c.key, ITEMS.c.version)
 
 
@@ -336,7 +338,7 @@ def add_vectors(
         return version
     yield drop_vectors_of_model(d), _key_of(item) | {"p_model": vectors[0].model}
     change = 0
-    if d.counts_vector_changes:
+    if d.vectors.counts_changes:
         change = yield from count_change(d, item["k_tenant"], item["k_namespace"], item["p_now"])
     yield from _put_vectors(d, item, vectors, change, native)
     return version
@@ -357,7 +359,7 @@ def put_all(d: Dialect, items: Sequence[Written], native: bool) -> Program[dict[
     versions: dict[Place, int] = {}
     changes: dict[str, int] = {}
     for some in _portions(ordered):
-        if d.takes_arrays:
+        if d.statements.has_arrays:
             versions |= yield from _put_arrays(d, [row for row, _ in some])
         else:
             for row, _ in some:
@@ -384,7 +386,7 @@ def _put_arrays(d: Dialect, items: Sequence[Row]) -> Program[dict[Place, int]]:
     spelt = {name: f"{'k' if name in ITEM_KEY else 'p'}_{name}" for name in types}
     lists = {name: [row[key] for row in items] for name, key in spelt.items()}
     shared = {name: items[0][name] for name in ("k_tenant", "p_codec", "p_updated_at", "p_now")}
-    rows = yield put_items(d), shared | d.array_binds("i", types, lists)
+    rows = yield put_items(d), shared | d.statements.array_binds("i", types, lists)
     return {(row.namespace, row.key): int(row.version) for row in rows}
 
 
@@ -423,7 +425,7 @@ def _make_room(
     else:
         yield drop_vectors(d), _key_of(item)
     path = item["k_namespace"]
-    if path not in changes and d.counts_vector_changes:
+    if path not in changes and d.vectors.counts_changes:
         place = item["k_tenant"], path, item["p_updated_at"]
         changes[path] = yield from count_change(d, *place, removes=False)
     return changes.get(path, 0)
@@ -442,5 +444,5 @@ def _vector_binds(
         "p_part": one.part,
         "p_dimensions": len(one.vector),
         "p_change": change,
-        "p_vector": d.vector_parameter(to_bytes(one.vector), native),
+        "p_vector": d.vectors.bind_value(to_bytes(one.vector), native),
     }

@@ -612,7 +612,7 @@ class Checkpointer:
         Args:
             order: ``"position"``: as they were saved. ``"id"``: by their ids, the highest first,
                 for hosts whose ids are in order of time; *before* may be any id then, and a
-                *thread_id* of ``None`` is all threads.
+                *thread_id* of ``None`` is all threads of the namespace.
             below: in the namespaces under this one, too; in the order of ids only.
 
         Raises:
@@ -2042,7 +2042,7 @@ class RetainedCheckpointer:
         Args:
             order: ``"position"``: as they were saved. ``"id"``: by their ids, the highest first,
                 for hosts whose ids are in order of time; *before* may be any id then, and a
-                *thread_id* of ``None`` is all threads.
+                *thread_id* of ``None`` is all threads of the namespace.
             below: in the namespaces under this one, too; in the order of ids only.
 
         Raises:

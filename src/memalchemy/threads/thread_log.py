@@ -40,7 +40,6 @@ from memalchemy.database import (
     check_database,
     off_loop,
 )
-from memalchemy.dialects.lists import lists
 from memalchemy.errors import DatabaseUnreachable, NotFound
 from memalchemy.events import Event, operation
 from memalchemy.keys import (
@@ -489,7 +488,7 @@ class ThreadLog:
         ids = [(encode_id(check_thread_id(thread_id)),) for thread_id in given]
         binds = {"k_tenant": self.db.tenant, "k_namespace": self._path, "p_now": datetime.now(UTC)}
         with operation("thread.read", tenant=self.db.tenant) as event:
-            for some in lists(d, "p_thread_ids", ids):
+            for some in d.statements.list_batches("p_thread_ids", ids):
                 rows = await self._ask(listing.list_named(d), binds | some, connection, event)
                 found |= {row.thread_id: row.updated_at for row in rows}
         return found
@@ -539,8 +538,8 @@ class ThreadLog:
             return []
         d = self.db.dialect
         binds: dict[str, Any] = {
-            **d.log_scope(self.db.tenant),
-            "terms": d.text_terms(terms),
+            **d.text.log_scope_binds(self.db.tenant),
+            "terms": d.text.terms(terms),
             "k_tenant": self.db.tenant,
             "k_namespace": self._path,
             "p_terms": len(terms),

@@ -64,7 +64,11 @@ async def downgrade(
         with _revision_errors(revision):
             undone = await db.run_sync(
                 lambda connection: migrate.downgrade(
-                    connection, revision, schema=db.schema, delete_rows=delete_rows
+                    connection,
+                    revision,
+                    schema=db.schema,
+                    delete_rows=delete_rows,
+                    dialect=db.dialect,
                 )
             )
         _print_move(ctx, undone, await db.current())
@@ -118,7 +122,8 @@ async def grants(
         raise CapabilityMissing(
             "SQLite has no roles: the permissions of the file decide who may use it"
         )
-    statements = db.dialect.grants(role, db.schema, (*migrate.TABLES, migrate.VERSION_TABLE))
+    tables = (*migrate.TABLES, migrate.VERSION_TABLE)
+    statements = db.dialect.maintenance.grants(role, db.schema, tables)
     if ctx.as_json:
         ctx.terminal.print_json({"role": role, "statements": statements})
     else:
@@ -150,7 +155,7 @@ async def distribute(
     Does not connect. Run `memalchemy upgrade` first; then let the administrator read the statements
     and run them once, while nothing writes.
     """
-    from memalchemy.dialects import distribution
+    from memalchemy.dialects import DIALECTS
 
     require_exactly_one("--citus and --oracle-partitions", citus, oracle_partitions)
     if not sql:
@@ -159,10 +164,8 @@ async def distribute(
             "with the database's own client"
         )
     with usage_errors():
-        if citus:
-            statements = distribution.citus(ctx.options.schema, shards=parts)
-        else:
-            statements = distribution.oracle_partitions(ctx.options.schema, parts=parts or 16)
+        database = DIALECTS["postgresql" if citus else "oracle"].maintenance
+        statements = database.distribution_commands(ctx.options.schema, parts)
     if ctx.as_json:
         ctx.terminal.print_json({"statements": statements})
     else:

@@ -50,8 +50,8 @@ async def run_on_host(
         raise TypeError(
             f"connection= takes an AsyncConnection or AsyncSession, not {type(connection).__name__}"
         )
-    theirs = dialect_of(connection)
-    if theirs is not dialect:
+    if connection.dialect.name != dialect.sqlalchemy_name:
+        theirs = dialect_of(connection)
         raise ValueError(f"connection= is of a {theirs} database, this one is {dialect}")
     if isinstance(connection, ThreadBound) or connection.sync_connection is None:
         return await connection.run_sync(job)

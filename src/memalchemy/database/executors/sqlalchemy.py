@@ -24,8 +24,7 @@ from memalchemy.database.driver_errors import RolledBack, Translate, translating
 from memalchemy.database.engine_options import engine_options
 from memalchemy.database.executors.base import Attempt, Executor
 from memalchemy.database.intent import Kind
-from memalchemy.database.url import Target
-from memalchemy.dialects import Dialect
+from memalchemy.dialects import Dialect, Target
 from memalchemy.errors import CapabilityMissing
 
 T = TypeVar("T")
@@ -86,7 +85,7 @@ class SQLAlchemyExecutor(Executor):
         self._autocommits = dialect.autocommits and not pgbouncer
         self._host_engine = engine
         self._options = (
-            engine_options(target, pgbouncer, connect_timeout, statement_timeout, options)
+            engine_options(dialect, target, pgbouncer, connect_timeout, statement_timeout, options)
             if target is not None
             else {}
         )

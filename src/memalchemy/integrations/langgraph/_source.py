@@ -21,7 +21,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from memalchemy.contracts import Packed
-from memalchemy.database.url import parse
+from memalchemy.dialects import parse_url
 from memalchemy.errors import (
     DatabaseUnreachable,
     DriverMissing,
@@ -270,7 +270,7 @@ async def open_source(url: str, *, schema: str | None = None) -> AsyncIterator[S
         NotFound: there are no such tables.
     """
     if url.startswith("sqlite"):
-        opening = _sqlite(parse(url).path or ":memory:")
+        opening = _sqlite(parse_url(url).path or ":memory:")
     elif url.startswith("postgres"):
         opening = _postgresql("postgresql://" + url.partition("://")[2], schema)
     else:

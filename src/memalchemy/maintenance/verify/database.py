@@ -140,7 +140,7 @@ class DatabaseCheck:
         """Run the database's own checks, where there are some."""
         d = self.db.dialect
         for which in ("pages", "references"):
-            if d.storage_faults(which) is None:
+            if d.maintenance.storage_faults(which) is None:
                 continue
             try:
                 for row in await ask(self.db, find_storage_faults(d, which=which), {}):
@@ -398,4 +398,4 @@ def list_orphans(d: Dialect, table: str) -> Executable:
 @statement(which=("pages", "references"))
 def find_storage_faults(d: Dialect, which: str) -> Executable | None:
     """Select what the database itself finds wrong with its storage."""
-    return d.storage_faults(which)
+    return d.maintenance.storage_faults(which)

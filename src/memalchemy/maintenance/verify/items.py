@@ -123,7 +123,7 @@ class ItemCheck:
             vectors = counted(row.orphans, "vector", "vectors")
             what = f"{vectors} without an item, which no search finds"
             self._add("orphan", what, StoreNamespace(self.tenant, row.namespace), row.key)
-        if self.db.dialect.counts_vector_changes:
+        if self.db.dialect.vectors.counts_changes:
             await self._check_counters()
 
     async def _check_values(self, location: StoreNamespace, low: str, high: str) -> None:
@@ -288,7 +288,7 @@ def list_items(d: Dialect, after: bool) -> Executable:
     query = select(
         namespace,
         key,
-        d.byte_length(ITEMS.c.value).label("stored"),
+        d.statements.byte_length(ITEMS.c.value).label("stored"),
         numbers.scalar_subquery().label("numbers"),
     ).where(in_scope(ITEMS, below=True))
     if after:
@@ -309,7 +309,7 @@ def _in_range(table: Any) -> Any:
 @statement()
 def read_items(d: Dialect) -> Executable:
     """Select the items of a namespace from key to key; metadata that is no JSON object is NULL."""
-    readable = d.json_readable(ITEMS.c.meta) == literal_column("1", Integer)
+    readable = d.statements.json_is_object(ITEMS.c.meta) == literal_column("1", Integer)
     columns = (
         *("key", "version", "codec", "checksum", "search_text", "field_terms", "value"),
         # Reading these columns is the check of them: that they can be read.
@@ -328,10 +328,10 @@ def read_items(d: Dialect) -> Executable:
 @statement(native=(True, False))
 def read_vectors(d: Dialect, native: bool) -> Executable | None:
     """Select the vectors of the items of a namespace from key to key, as the driver gives them."""
-    if not native and not d.vectors_may_be_bytes:
+    if not native and not d.vectors.may_be_bytes:
         return None
     names = ("key", "field", "model", "part")
-    vector = type_coerce(d.vector_out(EMBEDDINGS.c.vector, native), NULLTYPE).label("vector")
+    vector = type_coerce(d.vectors.readable(EMBEDDINGS.c.vector, native), NULLTYPE).label("vector")
     return (
         select(*(EMBEDDINGS.c[name] for name in names), EMBEDDINGS.c.dimensions, vector)
         .where(_in_range(EMBEDDINGS))
@@ -356,7 +356,7 @@ def list_orphans(d: Dialect) -> Executable:
 @statement()
 def list_last_changes(d: Dialect) -> Executable | None:
     """Select a page of a tenant's namespaces that have vectors, and the last change of each."""
-    if not d.counts_vector_changes:
+    if not d.vectors.counts_changes:
         return None
     namespace = EMBEDDINGS.c.namespace
     return (

@@ -78,7 +78,7 @@ class TextIndexCheck:
         self.faults = {
             index: IndexFaults()
             for index in TEXT_INDEXES
-            if db.dialect.text_unfindable(index) is not None
+            if db.dialect.text.unindexed_rows(index) is not None
         }
         """By the names of the indexes that can be compared with the rows."""
 
@@ -142,13 +142,13 @@ class TextIndexCheck:
         for index, faults in self.faults.items():
             if not faults:
                 continue
-            name = d.text_index_name(index, self.db.schema) or index
+            name = d.text.index_name(index, self.db.schema) or index
             what = faults.reason or "does not find " + counted(
                 faults.missed, "row by what is in it", "rows by what is in them"
             )
             remedy = "memalchemy verify --repair"
             if faults.obstacle is not None:
-                remedy = f"{faults.obstacle}; {d.text_index_advice(index, self.db.schema)}"
+                remedy = f"{faults.obstacle}; {d.text.repair_advice(index, self.db.schema)}"
             affected: list[str] = []
             for location, row in faults.rows[:MAX_AFFECTED]:
                 affected += [row] if isinstance(row, str) else await self._names(location, row)
@@ -169,14 +169,14 @@ class TextIndexCheck:
 
     async def _check_index(self, index: str, whole: bool) -> None:
         d, faults = self.db.dialect, self.faults[index]
-        name = d.text_index_name(index, self.db.schema)
+        name = d.text.index_name(index, self.db.schema)
         if name is not None:
             state = await ask(self.db, read_state(d), {"p_index": name})
             if not state:
                 faults.reason = "is not there"
             elif not state[0].in_use:
                 faults.reason = "is not valid, so that no query uses it"
-        if whole and d.prove_text_index(index) is not None:
+        if whole and d.text.check_integrity(index) is not None:
             try:
                 await self.db.run(
                     partial(program_of, compare_with_rows(d, index=index)), WRITE_ROWS
@@ -190,7 +190,7 @@ class TextIndexCheck:
         """Return the rows of a range that an index does not find."""
         d = self.db.dialect
         binds = location.binds() | {"p_low": low, "p_high": high}
-        has_setting = d.only_by_text_index() is not None
+        has_setting = d.text.force_index() is not None
 
         def program() -> Program[set[RowKey]]:
             if has_setting:
@@ -204,7 +204,7 @@ class TextIndexCheck:
     async def _rebuild(self, index: str) -> bool:
         """Rebuild an index; return whether there is a way to."""
         d = self.db.dialect
-        steps = [rebuild(d, index=index, step=n) for n in range(len(d.rebuild_text_index(index)))]
+        steps = [rebuild(d, index=index, step=n) for n in range(len(d.text.rebuild(index)))]
         if steps:
             intent = WRITE_ROWS_STATEMENT if len(steps) == 1 else WRITE_ROWS
             await self.db.run(partial(program_of, *steps), intent)
@@ -222,29 +222,29 @@ def _sort_key(row: RowKey) -> RowKey:
 @statement()
 def read_state(d: Dialect) -> Executable | None:
     """Select whether the database uses a text index."""
-    return d.text_index_state()
+    return d.text.index_state()
 
 
 @statement(index=tuple(TEXT_INDEXES))
 def compare_with_rows(d: Dialect, index: str) -> Executable | None:
     """Let the database compare a text index with its rows."""
-    return d.prove_text_index(index)
+    return d.text.check_integrity(index)
 
 
 @statement(index=tuple(TEXT_INDEXES))
 def find_missed(d: Dialect, index: str) -> Executable | None:
     """Select the rows of a range that a text index does not find."""
-    return d.text_unfindable(index)
+    return d.text.unindexed_rows(index)
 
 
 @statement()
 def use_text_indexes(d: Dialect) -> Executable | None:
     """Let the next statements of the transaction use the text indexes."""
-    return d.only_by_text_index()
+    return d.text.force_index()
 
 
 @statement(index=tuple(TEXT_INDEXES), step=range(REBUILD_STEPS))
 def rebuild(d: Dialect, index: str, step: int) -> Executable | None:
     """Rebuild a text index, in one step or two."""
-    steps = d.rebuild_text_index(index)
+    steps = d.text.rebuild(index)
     return steps[step] if step < len(steps) else None

@@ -1,4 +1,7 @@
-"""Rows of one namespace of a tenant, or of it and all below it. The same on every database."""
+"""Conditions for the rows of one namespace of a tenant, or of it and all below it.
+
+The same on every database.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, bindparam
 
 
-def within(table: Any, below: bool) -> ColumnElement[bool]:
-    """The rows of a tenant in a namespace, with *below* also in those under it; binds `reach`."""
+def in_namespace(table: Any, below: bool) -> ColumnElement[bool]:
+    """Return the condition that a row is in a namespace of a tenant, with *below* or under it.
+
+    Its binds are those of `namespace_binds`.
+    """
     tenant, path = table.c.tenant, table.c.namespace
     of_tenant = tenant == bindparam("k_tenant", type_=tenant.type)
     low = bindparam("k_namespace", type_=path.type)
@@ -17,8 +23,8 @@ def within(table: Any, below: bool) -> ColumnElement[bool]:
     return and_(of_tenant, path >= low, path < bindparam("k_beyond", type_=path.type))
 
 
-def reach(tenant: str, path: str, below: bool) -> dict[str, Any]:
-    """What `within` binds, for an encoded namespace. All below it begins with it."""
+def namespace_binds(tenant: str, path: str, below: bool) -> dict[str, Any]:
+    """Return the binds of `in_namespace` for an encoded namespace, with which all below begins."""
     binds: dict[str, Any] = {"k_tenant": tenant, "k_namespace": path}
     if below:
         binds["k_beyond"] = path[:-1] + "0"  # the character after a slash

@@ -74,8 +74,8 @@ async def test_a_statement_that_fails_is_told_with_its_error(
 async def test_statements_of_migrations_are_told(
     database_url: str, seen: list[events.StatementEvent]
 ) -> None:
-    async with Database(database_url, migrate="auto"):
-        pass
+    async with Database(database_url, migrate="off") as db:
+        await db.migrate()
 
     assert any("CREATE TABLE deltas" in e.sql for e in seen)
 

@@ -80,6 +80,8 @@ def chat(saver: Saver) -> Pregel:
 
     def answer(state: MessagesState) -> dict:
         said: Sequence[BaseMessage] = state["messages"]
+        if not said:  # a run may go on from a checkpoint that is older than the first message
+            raise ValueError("no message to answer")
         last = said[-1]
         text = str(last.content)
         if text == "edit":

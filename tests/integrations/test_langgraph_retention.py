@@ -11,6 +11,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +20,7 @@ import pytest
 from langgraph.channels import DeltaChannel
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
-from sqlalchemy import text
+from sqlalchemy import update
 from typer.testing import CliRunner
 from typing_extensions import TypedDict
 
@@ -27,6 +28,7 @@ import memalchemy.sync
 from memalchemy import Conflict, NotFound, Retention
 from memalchemy.cli.app import app
 from memalchemy.integrations.langgraph import MemalchemySaver, _records
+from memalchemy.log import THREADS
 
 pytestmark = pytest.mark.usefixtures("lasting")
 
@@ -421,12 +423,10 @@ def test_vacuum_leaves_a_subgraph_whose_graph_is_in_use(both: Both) -> None:
     """One that remembers by itself, and that the graph has not called for a year."""
 
     async def age(namespaces: str) -> None:
+        then = datetime(2020, 1, 1, tzinfo=UTC)
+        those = update(THREADS).where(THREADS.c.namespace.like(namespaces))
         async with both.saver.db.transaction() as tx:
-            age_them = text(
-                "UPDATE threads SET updated_at = '2020-01-01 00:00:00.000000' "
-                "WHERE namespace LIKE :those"
-            )
-            await tx.execute(age_them, {"those": namespaces})
+            await tx.execute(those.values(updated_at=then, active_at=then))
 
     both.saver.wait(age("/langgraph/_%"))
     both.call("vacuum", "--older-than-days", "30")

@@ -307,6 +307,15 @@ def _new_url(database: str, place: Path, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+def default_keys(pytestconfig: pytest.Config) -> list[str] | None:
+    """The keys of every Database that names none: there are some under ``--encrypted``."""
+    if not pytestconfig.getoption("--encrypted"):
+        return None
+    keys: list[str] = memalchemy.Database.__init__.__kwdefaults__["keys"]
+    return keys
+
+
+@pytest.fixture
 async def db(shared_url: str) -> AsyncIterator[memalchemy.Database]:
     """A database with a tenant that is this test's own; ends with no connection checked out."""
     database = memalchemy.Database(shared_url, tenant=f"t-{uuid.uuid4().hex[:16]}")

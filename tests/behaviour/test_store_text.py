@@ -240,13 +240,15 @@ async def test_no_text_that_is_stored_raises(store: Store) -> None:
 
 
 def test_thirty_thousand_queries_become_terms_that_hold_no_operators() -> None:
+    # Once: installed packages are searched for dialects anew whenever these are listed.
+    dialects = list(DIALECTS.values())
     for query in texts(30_000, 24, "'\"\\\\{}()*:&|!<>-%_;~^ \x00\ud800"):
         terms = query_terms(query)
         assert len(terms) <= 32
         for token in (token for term in terms for token in term):
             assert token
             assert not set(token) & set("'\"\\{}()*:&|!<>- \x00"), query
-        for dialect in DIALECTS.values():
+        for dialect in dialects:
             dialect.text.terms(terms)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
+from uuid import uuid4
 
 from locus.core.protocols import CheckpointerCapabilities
 from locus.core.state import AgentState
@@ -90,7 +91,9 @@ class MemalchemyCheckpointer(LocusAdapter, BaseCheckpointer):
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> str:
-        """Save *state* as the newest of its thread, and return its id, a new one if none is given.
+        """Save *state* as the newest of its thread, and return its id.
+
+        Without a *checkpoint_id* it is a new UUID of 32 hexadecimal digits, as locus documents.
 
         A checkpoint with that id is replaced. *ttl* takes precedence over that of the checkpointer.
         With *connection* the save is part of a transaction, of ``db.transaction()`` or the host's.
@@ -102,7 +105,7 @@ class MemalchemyCheckpointer(LocusAdapter, BaseCheckpointer):
         return await self.native.save(
             _canonical(state),
             thread_id,
-            checkpoint_id,
+            checkpoint_id or uuid4().hex,
             metadata,
             ttl=ttl,
             connection=connection,

@@ -224,7 +224,7 @@ def _vector_comparator() -> type:
         native = import_module("pgvector.sqlalchemy").VECTOR
     except ImportError:
         return TypeDecorator.Comparator
-    return type("VectorComparator", (TypeDecorator.Comparator, native.Comparator), {})
+    return type("VectorComparator", (TypeDecorator.Comparator, native.comparator_factory), {})
 
 
 def utc(value: datetime) -> datetime:

@@ -369,7 +369,8 @@ class Database:
             else:
                 self.check_writable()
                 if not intent.writes_payloads:
-                    program = refuse_payloads(program)
+                    # A row of a batch is a payload, so the program alone is run, and refused.
+                    program, batch = refuse_payloads(program), None
         elif self._replica is not None and connection is None and self._reads_replica(intent):
             return await self._replica.read(
                 lambda backend: backend.run(program, event, intent=intent, decode=decode),
